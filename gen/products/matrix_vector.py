@@ -6,14 +6,16 @@ a type. What was read is added to the sums of every
 row of x, which lie in memory near. Both sum each element by the same chains over k as a product of
 matrices does, so which of them is taken changes no bit: ``void @NAME(SIGNATURE)`` makes
 ``sums[i, c] = sum over k of x[i, k] * y[k, c]``, where ``x[i, k]`` lies at
-``i * x.step + k * x.near``, and each sum likewise: columns are rows of the transposes. But at the
-``first`` chunk of k it adds to the sums that are there.
+``i * x.step + k * x.near``, and each sum likewise: columns are rows of the transposes. Sums of a
+chunk of k are added to those of the chunks before, which lie on the stack if there is room.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from dlvm.gen.text.lanes import sum_type
 from dlvm.gen.text.module import FunctionWriter, Text, declaration
@@ -28,9 +30,11 @@ ROWS = 8
 """Rows of y that are read at once."""
 BROAD, NARROW_BROAD = 1024, 64
 """Columns that are summed at once, and as many where the stack is small."""
+WIDEST = 8
+"""Bytes of the widest element: of narrower ones more sums lie on the stack."""
 SIGNATURE = (
     "ptr noalias %x, i64 %x.step, i64 %x.near, ptr noalias %y, i64 %y.step, "
-    "i64 %rows, i64 %k, i64 %cols, ptr noalias %sums, i64 %sums.step, i64 %sums.near, i1 %first"
+    "i64 %rows, i64 %k, i64 %cols, ptr noalias %sums, i64 %sums.step, i64 %sums.near, i64 %chunk"
 )
 
 
@@ -74,54 +78,74 @@ class Thin:
 
 
 def call_thin(v: Vectors, sides: Thin, sizes: tuple[str, str], sums: tuple[str, str, str]) -> None:
-    """Calls a function for so many rows and columns, chunk of ``%k`` by chunk of ``%chunk``."""
+    """Calls a function for so many rows and columns."""
     w, name = v.w, thin_name(v.dtype, sides.across)
     w.text.declarations[name] = declaration(name, SIGNATURE)
-    (x, step, near), (rows, cols) = sides.x, sizes
+    (x, step, near), y, (rows, cols) = sides.x, sides.y, sizes
+    given = f"ptr {x}, i64 {step}, i64 {near}, ptr {y.start}, i64 {y.step}"
+    results = f"ptr {sums[0]}, i64 {sums[1]}, i64 {sums[2]}, i64 %chunk"
+    w.do(f"call void @{name}({given}, i64 {rows}, i64 %k, i64 {cols}, {results})")
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Some k: the first, the one behind the last, and whether chunks come before, or none after."""
+
+    start: str
+    stop: str
+    later: str
+    last: str
+
+
+@contextmanager
+def _chunks(v: Vectors) -> Generator[Chunk]:
+    """Each chunk of k; a k of 0 is one."""
+    w = v.w
     deep = w.call("i64", "llvm.smax.i64", ("i64", "%k"), ("i64", "1"))
     with w.loop("0", deep, "%chunk") as p:
-        rest = w.value(f"sub i64 %k, {p.index}")
-        depth = w.call("i64", "llvm.smin.i64", ("i64", rest), ("i64", "%chunk"))
-        start = v.at(x, w.value(f"mul i64 {p.index}, {near}"))
-        y = v.at(sides.y.start, p.index) if sides.across else sides.y.row(v, p.index)
-        first = w.value(f"icmp eq i64 {p.index}, 0")
-        given = f"ptr {start}, i64 {step}, i64 {near}, ptr {y}, i64 {sides.y.step}"
-        results = f"ptr {sums[0]}, i64 {sums[1]}, i64 {sums[2]}, i1 {first}"
-        w.do(f"call void @{name}({given}, i64 {rows}, i64 {depth}, i64 {cols}, {results})")
+        end = w.value(f"add i64 {p.index}, %chunk")
+        stop = w.call("i64", "llvm.smin.i64", ("i64", end), ("i64", "%k"))
+        later = w.value(f"icmp ne i64 {p.index}, 0")
+        yield Chunk(p.index, stop, later, w.value(f"icmp sge i64 {end}, %k"))
 
 
 def _along(v: Vectors) -> None:
     """Where element (k, c) of y lies at ``k * y.step + c``; for up to ``broad`` columns."""
     w, lanes = v.w, v.lanes
     row = broad(w.text) + lanes
-    sums = Side(w.array(f"[{COPIED_FROM * row} x {v.element}]"), str(row))
+    most = COPIED_FROM * (WIDEST // v.dtype.bytes)
+    sums = Side(w.array(f"[{most * row} x {v.element}]"), str(row))
     numbers = w.array(f"[{COPIED_FROM * ROWS} x {v.element}]")
     whole = w.value(f"and i64 %cols, {-lanes}")
     mask = v.mask(0, w.value(f"sub i64 %cols, {whole}"))
     some = w.value(f"icmp slt i64 {whole}, %cols")
     with w.loop("0", "%cols", lanes) as c:
         _clear(v, sums, c.index)
-    eights = w.value(f"and i64 %k, {-ROWS}")
-    for start, stop, rows in (("0", eights, ROWS), (eights, "%k", 1)):
-        apart = [str(q) for q in range(rows)]
-        with w.loop(start, stop, rows) as p:
-            x = _near(v, p.index, rows, numbers)
-            ys = [w.value(f"add i64 {p.index}, {i}") for i in range(rows)]
-            ys = [v.at("%y", w.value(f"mul i64 {i}, %y.step")) for i in ys]
-            with w.loop("0", whole, lanes) as c:
-                _add(v, x, apart, [v.load(v.at(y, c.index)) for y in ys], sums, c.index)
-            with w.when(some):
-                _add(v, x, apart, [v.load(v.at(y, whole), mask) for y in ys], sums, whole)
-    with w.loop("0", "%cols", lanes) as c:
-        _give(v, sums, c.index, c.index)
+    room = w.value(f"icmp sle i64 %rows, {most // 2}")
+    with _chunks(v) as chunk:
+        with w.loop("0", "%cols", lanes) as c:
+            _clear(v, sums, c.index)
+        size = w.value(f"sub i64 {chunk.stop}, {chunk.start}")
+        eights = w.value(f"add i64 {chunk.start}, {w.value(f'and i64 {size}, {-ROWS}')}")
+        for start, stop, rows in ((chunk.start, eights, ROWS), (eights, chunk.stop, 1)):
+            apart = [str(q) for q in range(rows)]
+            with w.loop(start, stop, rows) as p:
+                x = _near(v, p.index, rows, numbers)
+                ys = [w.value(f"add i64 {p.index}, {i}") for i in range(rows)]
+                ys = [v.at("%y", w.value(f"mul i64 {i}, %y.step")) for i in ys]
+                with w.loop("0", whole, lanes) as c:
+                    _add(v, x, apart, [v.load(v.at(y, c.index)) for y in ys], sums, c.index)
+                with w.when(some):
+                    _add(v, x, apart, [v.load(v.at(y, whole), mask) for y in ys], sums, whole)
+        with w.loop("0", "%cols", lanes) as c:
+            _give(v, chunk, Sums(sums, sums.row(v, "%rows"), room), c.index, c.index)
 
 
 def _across(v: Vectors) -> None:
     """Where element (k, c) of y lies at ``c * y.step + k``."""
     w, lanes = v.w, v.lanes
-    sums = Side(w.array(f"[{COPIED_FROM * lanes} x {v.element}]"), str(lanes))
+    sums = Side(w.array(f"[{2 * COPIED_FROM * lanes} x {v.element}]"), str(lanes))
     last = w.value("sub i64 %cols, 1")
-    whole = w.value(f"and i64 %k, {-lanes}")
     apart = [w.value(f"mul i64 %x.near, {q}") for q in range(lanes)]
     with w.loop("0", "%cols", lanes) as c:
         columns: list[str] = []
@@ -129,14 +153,17 @@ def _across(v: Vectors) -> None:
             at = w.value(f"add i64 {c.index}, {i}")
             there = w.call("i64", "llvm.smin.i64", ("i64", at), ("i64", last))
             columns.append(v.at("%y", w.value(f"mul i64 {there}, %y.step")))
-        _clear(v, sums, "0")
-        with w.loop("0", whole, lanes) as p:
-            rows = transposed(v, [v.load(v.at(column, p.index)) for column in columns])
-            _add(v, _far(v, p.index), apart, rows, sums, "0")
-        with w.loop(whole, "%k", 1) as p:
-            row = _gathered(v, [v.at(column, p.index) for column in columns])
-            _add(v, _far(v, p.index), apart[:1], [row], sums, "0")
-        _give(v, sums, "0", c.index)
+        with _chunks(v) as chunk:
+            _clear(v, sums, "0")
+            size = w.value(f"sub i64 {chunk.stop}, {chunk.start}")
+            whole = w.value(f"add i64 {chunk.start}, {w.value(f'and i64 {size}, {-lanes}')}")
+            with w.loop(chunk.start, whole, lanes) as p:
+                rows = transposed(v, [v.load(v.at(column, p.index)) for column in columns])
+                _add(v, _far(v, p.index), apart, rows, sums, "0")
+            with w.loop(whole, chunk.stop, 1) as p:
+                row = _gathered(v, [v.at(column, p.index) for column in columns])
+                _add(v, _far(v, p.index), apart[:1], [row], sums, "0")
+            _give(v, chunk, Sums(sums, sums.row(v, "%rows"), "true"), "0", c.index)
 
 
 def _far(v: Vectors, k: str) -> Side:
@@ -172,37 +199,83 @@ def _add(v: Vectors, x: Side, apart: Sequence[str], ys: Sequence[str], sums: Sid
         v.store(total, to)
 
 
-def _give(v: Vectors, sums: Side, c: str, column: str) -> None:
-    """A vector of every row's sums, where they are wanted."""
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """Those of a chunk, and where those of the chunks before start, if there is ``room`` for them.
+
+    Otherwise they lie where they are wanted.
+    """
+
+    here: Side
+    before: str
+    room: str
+
+
+def _give(v: Vectors, chunk: Chunk, sums: Sums, c: str, column: str) -> None:
+    """A vector of every row's sums, added to those before: where they are wanted, or kept."""
     w = v.w
+    wanted = v.at("%sums", w.value(f"mul i64 {column}, %sums.near")), "%sums.step", "%sums.near"
+    kept = v.at(sums.before, c), sums.here.step, "1"
+    before = _either(v, sums.room, kept, wanted)
+    to = _either(v, chunk.last, wanted, before)
+    beside = w.value(f"icmp eq i64 {to[2]}, 1")
     left = w.value(f"sub i64 %cols, {column}")
-    wanted = Side(v.at("%sums", w.value(f"mul i64 {column}, %sums.near")), "%sums.step")
-    beside = w.value("icmp eq i64 %sums.near, 1")
-    later = w.value("xor i1 %first, true")
     with w.when(beside):
-        mask = v.mask(0, left)
-        with w.loop("0", "%rows") as i:
-            found, to = v.load(v.at(sums.row(v, i.index), c)), wanted.row(v, i.index)
-
-            def added(found: str = found, to: str = to) -> list[str]:
-                return [v.add(v.load(to, mask), found)]
-
-            (all_,) = w.maybe_all(later, v.type, [found], added)
-            v.store(all_, to, mask)
+        _give_beside(v, chunk, sums, c, v.mask(0, left), before, to)
     with w.when(w.value(f"xor i1 {beside}, true")):
         stop = w.call("i64", "llvm.smin.i64", ("i64", left), ("i64", str(v.lanes)))
-        with w.loop("0", stop) as q, w.loop("0", "%rows") as i:
-            at = v.at(v.at(sums.row(v, i.index), c), q.index)
-            found = w.value(f"load {v.element}, ptr {at}, align {v.dtype.bytes}")
-            to = v.at(wanted.row(v, i.index), w.value(f"mul i64 {q.index}, %sums.near"))
+        _give_apart(v, chunk, sums, c, stop, before, to)
 
-            def plus(found: str = found, to: str = to) -> list[str]:
-                before = w.value(f"load {v.element}, ptr {to}, align {v.dtype.bytes}")
-                word = "fadd" if v.dtype.is_float else "add"
-                return [w.value(f"{word} {v.element} {before}, {found}")]
 
-            (found,) = w.maybe_all(later, v.element, [found], plus)
-            w.do(f"store {v.element} {found}, ptr {to}, align {v.dtype.bytes}")
+Place: TypeAlias = "tuple[str, str, str]"
+"""Where sums start, how far their rows are apart, and their columns."""
+
+
+def _either(v: Vectors, condition: str, x: Place, y: Place) -> Place:
+    """One of two places."""
+    start, step, near = (
+        v.w.value(f"select i1 {condition}, {t} {a}, {t} {b}")
+        for t, a, b in zip(("ptr", "i64", "i64"), x, y, strict=True)
+    )
+    return start, step, near
+
+
+def _give_beside(
+    v: Vectors, chunk: Chunk, sums: Sums, c: str, mask: str, before: Place, to: Place
+) -> None:
+    """Vectors, whose columns lie side by side both where they are kept and where they go."""
+    w = v.w
+    with w.loop("0", "%rows") as i:
+        found = v.load(v.at(sums.here.row(v, i.index), c))
+
+        def added() -> list[str]:
+            return [v.add(v.load(Side(*before[:2]).row(v, i.index), mask), found)]
+
+        (all_,) = w.maybe_all(chunk.later, v.type, [found], added)
+        v.store(all_, Side(*to[:2]).row(v, i.index), mask)
+
+
+def _give_apart(
+    v: Vectors, chunk: Chunk, sums: Sums, c: str, stop: str, before: Place, to: Place
+) -> None:
+    """Columns one after the other."""
+    w, align = v.w, v.dtype.bytes
+    with w.loop("0", stop) as q, w.loop("0", "%rows") as i:
+
+        def at(place: Place) -> str:
+            row = Side(*place[:2]).row(v, i.index)
+            return v.at(row, w.value(f"mul i64 {q.index}, {place[2]}"))
+
+        here = v.at(v.at(sums.here.row(v, i.index), c), q.index)
+        found = w.value(f"load {v.element}, ptr {here}, align {align}")
+
+        def added() -> list[str]:
+            earlier = w.value(f"load {v.element}, ptr {at(before)}, align {align}")
+            word = "fadd" if v.dtype.is_float else "add"
+            return [w.value(f"{word} {v.element} {earlier}, {found}")]
+
+        (all_,) = w.maybe_all(chunk.later, v.element, [found], added)
+        w.do(f"store {v.element} {all_}, ptr {at(to)}, align {align}")
 
 
 def _gathered(v: Vectors, pointers: list[str]) -> str:

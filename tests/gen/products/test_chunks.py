@@ -50,6 +50,21 @@ def test_the_order_is_the_stated_one(m, n, k, turned):
             assert np.array_equal(found, expected)
 
 
+@pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("few", [3, 12, 13, 20])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_few_rows_or_columns_times_a_large_matrix(dtype, few, turned):
+    """Sums of earlier chunks lie on the stack, or of too many rows in the result."""
+    for m, n in ((few, 301), (301, few)):
+        x, y = drawn(dtype, m, 1009), drawn(dtype, 1009, n)
+        given = [np.ascontiguousarray(a.T) if t else a for a, t in zip((x, y), turned, strict=True)]
+
+        def f(a, b):
+            return (a.T if turned[0] else a) @ (b.T if turned[1] else b)
+
+        assert np.array_equal(np.asarray(dlvm.function(f)(*given)), chained(x, y))
+
+
 @pytest.mark.parametrize("k", [CHUNK, CHUNK + 1, 1009])
 def test_sums_in_tiles_and_computed_operands_too(k):
     x, y, c = drawn("f4", 40, k), drawn("f4", k, 70), drawn("f4", 70)
