@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -221,3 +221,8 @@ def known(value: Any, values: Mapping[str, Dim]) -> Any:
         same = all(a is b for a, b in zip(changed, items, strict=True))
         return items if same else changed
     return value
+
+
+def last_longer(shape: Sequence[Dim]) -> int | None:
+    """The last axis that is longer than one: elements along it lie beside one another."""
+    return max((a for a, d in enumerate(shape) if d != 1), default=None)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from dlvm.ir import Function, Param, Value
 from dlvm.ir.dims import product
+from dlvm.ir.types import last_longer
 from dlvm.ops import Broadcast, Constant, Elementwise, Reduction, Reshape
 
 from .index import Index
@@ -31,7 +32,7 @@ class Frame:
     @property
     def last(self) -> int | None:
         """The axis along which elements lie beside one another."""
-        return last_of(self.shape)
+        return last_longer(self.shape)
 
     @property
     def contiguous(self) -> bool:
@@ -42,11 +43,6 @@ class Frame:
         """The index in the whole shape."""
         rows, inners = iter(row), iter(inner)
         return tuple(next(inners if a in self.axes else rows) for a in range(len(self.shape)))
-
-
-def last_of(shape: Index) -> int | None:
-    """The last axis that is longer than one."""
-    return max((a for a, d in enumerate(shape) if d != 1), default=None)
 
 
 def frame_of(body: Function) -> Frame | None:

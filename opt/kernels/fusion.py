@@ -24,6 +24,7 @@ from .groups import MOST_OPS, OUTSIDE, Group
 from .partition import Key, Partition, Scattering, of_family, partition, readers
 from .rehoming import rehome
 from .siblings import join_siblings
+from .turning import turn
 
 ROWWISE = (4096, 32)
 SEQUENTIAL = (4096, 1)
@@ -38,7 +39,8 @@ def fuse(module: Module) -> Module:
 
     Afterwards a body holds kernels, control operations, effects, tapes, reshapes (which alias)
     and constants. Movements are read through by index maps and repeated in each kernel that
-    reads them; nothing else is computed twice. An operation joins a kernel that it reads from
+    reads them; nothing else is computed twice. Folds of transposed operands go along memory
+    (``turn``). An operation joins a kernel that it reads from
     where shapes and axes allow: see ``groups`` for the five families. The reduction tree
     follows from the frame and the axes alone: 32 accumulators along contiguous axes, one
     along others and in products.
@@ -48,7 +50,7 @@ def fuse(module: Module) -> Module:
 
 def fused(fn: Function) -> Function:
     """One body, and those inside, as kernels."""
-    return KernelWriter(fn).function()
+    return KernelWriter(*turn(fn)).function()
 
 
 @dataclass
@@ -56,6 +58,7 @@ class KernelWriter:
     """Writes the groups of one body as kernels."""
 
     fn: Function
+    rowwise: frozenset[Op] = frozenset()
     groups: Partition = field(init=False)
     index: dict[Op, int] = field(init=False)
     exports: dict[Group, dict[Value, None]] = field(default_factory=dict[Group, dict[Value, None]])
@@ -63,7 +66,7 @@ class KernelWriter:
     outer: dict[Key, Value] = field(default_factory=dict[Key, Value])
 
     def __post_init__(self) -> None:
-        self.groups = partition(self.fn)
+        self.groups = partition(self.fn, self.rowwise)
         self.index = {op: i for i, op in enumerate(self.fn.ops)}
         rehome(self.groups, self.fn)
         absorb_producers(self.groups, self.fn)
@@ -258,8 +261,9 @@ def _apart(groups: Partition, op: Scattering, producer: Group) -> bool:
 
 
 def tree_of(group: Group) -> tuple[int, int]:
-    """The order of a kernel's reductions, from its frame and axes alone."""
+    """The order of a kernel's reductions, from its frame and axes, or those it was turned from."""
     if group.family == "product":
         return SEQUENTIAL
     axes = group.axes or ()
-    return ROWWISE if not axes or axes[-1] == len(group.frame) - 1 else SEQUENTIAL
+    rows = group.rowwise or not axes or axes[-1] == len(group.frame) - 1
+    return ROWWISE if rows else SEQUENTIAL

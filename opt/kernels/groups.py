@@ -35,13 +35,15 @@ class Group:
     """Some operations that become one kernel, or one operation that stays outside.
 
     ``level`` grows strictly from a group to all that read it, so the groups have no cycle;
-    it may be raised up to ``ceiling`` without passing a reader.
+    it may be raised up to ``ceiling`` without passing a reader. The reductions of a group have one
+    order too: that of rows (``rowwise``) although its axes are not the last ones, or not.
     """
 
     family: str
     level: int
     frame: Shape = ()
     axes: tuple[int, ...] | None = None
+    rowwise: bool = False
     members: list[Op] = field(default_factory=list[Op])
     whole: set[Value] = field(default_factory=set[Value])
     rows: set[Value] = field(default_factory=set[Value])
@@ -77,6 +79,7 @@ class Group:
         self.rows |= other.rows | (other.whole if rows else set())
         self.whole |= set() if rows else other.whole
         self.axes = other.axes if self.axes is None else self.axes
+        self.rowwise |= other.rowwise
         other.joined = self
 
 
@@ -93,6 +96,11 @@ class Shared:
     frame: Shape
     axes: tuple[int, ...] | None
     narrow: tuple[Group, ...] = ()
+
+    @property
+    def rowwise(self) -> bool:
+        """Whether the reductions go in the order of rows, whatever their axes."""
+        return any(g.rowwise for g in self.groups)
 
     def is_row(self, value: Value, home: Group) -> bool:
         """Whether a value is computed in these groups and has the shape of a row."""
@@ -121,10 +129,10 @@ def as_one(groups: tuple[Group, ...]) -> Shared | None:
         return None
     widest = max(groups, key=lambda g: len(g.frame))
     wide = tuple(g for g in groups if g.frame == widest.frame)
-    axes = {g.axes for g in wide if g.axes is not None}
-    if len(axes) > 1:
+    orders = {(g.axes, g.rowwise) for g in wide if g.axes is not None}
+    if len(orders) > 1:
         return None
-    along = axes.pop() if axes else None
+    along = orders.pop()[0] if orders else None
     narrow = tuple(g for g in groups if g not in wide)
     row = None if along is None else without(widest.frame, along)
     if any(g.frame != row or g.axes is not None for g in narrow):

@@ -64,9 +64,10 @@ class Partition:
     ``home`` is who computes a value, ``through`` how one is read that nobody computes; ``viewed``
     is what programs take views of, ``filled`` what products compute; ``stored`` says which operands
     of which operations are read from memory all the same, and who has written them there,
-    ``written`` who has done so for everybody.
+    ``written`` who has done so for everybody. Reductions in ``rowwise`` go in the order of rows.
     """
 
+    rowwise: frozenset[Op] = frozenset()
     viewed: set[Value] = field(default_factory=set[Value])
     filled: set[Value] = field(default_factory=set[Value])
     home: dict[Value, Group] = field(default_factory=dict[Value, Group])
@@ -186,6 +187,7 @@ class Partition:
     def put(self, op: Op, group: Group, place: int, shape: str = "frame") -> None:
         """Make an operation a member."""
         group.add(op, place, shape)
+        group.rowwise |= op in self.rowwise
         for result in op.results:
             self.home[result] = group
 
@@ -281,6 +283,8 @@ class Partition:
         beside = tuple(n for n in needs if n.level == top)
         for chosen in self.candidates(beside, operands):
             shape = fits(op, operands, chosen)
+            if isinstance(op, Reduction) and chosen.axes is not None:
+                shape = shape if (op in self.rowwise) == chosen.rowwise else None
             if shape is None or not allowed(partition, chosen.members(op), "one kernel"):
                 continue
             if self.raised(chosen, beside):
@@ -412,9 +416,9 @@ def viewed(fn: Function) -> set[Value]:
     return found - others
 
 
-def partition(fn: Function) -> Partition:
-    """The groups of a body."""
-    found = Partition(viewed=viewed(fn), filled=filling(fn))
+def partition(fn: Function, rowwise: frozenset[Op] = frozenset()) -> Partition:
+    """The groups of a body; some of its reductions go in the order of rows."""
+    found = Partition(rowwise, viewed(fn), filling(fn))
     for place, op in enumerate(fn.ops):
         found.place(op, place)
     for result in fn.results:

@@ -66,7 +66,7 @@ class Siblings:
 
     def trait(self, group: Group) -> Hashable:
         """What a group must have in common with another."""
-        return "element-wise" if group.axes is None else (group.frame, group.axes)
+        return "element-wise" if group.axes is None else (group.frame, group.axes, group.rowwise)
 
     def agree(self, lower: Group, upper: Group) -> bool:
         """Whether two groups, of which one is to rise to the other, can be and should be one."""
