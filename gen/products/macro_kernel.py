@@ -17,7 +17,16 @@ from dlvm.gen.text.module import FunctionWriter, Text
 from dlvm.ir import DType
 from dlvm.target import Target
 
-from .micro_kernel import BAND, NARROW, UNROLLED_STEPS, Shape, Vectors, micro_kernel, shapes
+from .micro_kernel import (
+    BAND,
+    NARROW,
+    UNROLLED_STEPS,
+    Shape,
+    Vectors,
+    low_shapes,
+    micro_kernel,
+    shapes,
+)
 
 BATCH = 48
 """Rows that are finished together."""
@@ -42,8 +51,8 @@ class Plan:
     y_transposed: bool
     lanes: int
     shapes: tuple[Shape, ...]
-    caches: tuple[int, int]
-    """The bytes of the first cache and of the second."""
+    caches: tuple[int, int, int]
+    """The bytes of the caches, the nearest first."""
     thread: int
     """Multiplications that are worth a thread."""
     filled: tuple[bool, bool] = (False, False)
@@ -63,7 +72,7 @@ class Plan:
         """
         lanes = max(2, target.lanes(max(stored.compute.bytes, 4)))
         machine = target.machine
-        caches = machine.cache(1), machine.cache(2)
+        caches = machine.cache(1), machine.cache(2), machine.cache(3)
         thread = round(cost.THREAD / cost.PICOSECONDS * machine.rate / of_kernels.FMA) * lanes
         kernels = shapes(target)
         return Plan(stored, x_transposed, y_transposed, lanes, kernels, caches, thread, filled)
@@ -121,7 +130,7 @@ class Plan:
 
 def write_bands(text: Text, plan: Plan) -> None:
     """``void @BANDS(SIGNATURE)`` and what it calls: one object file, whichever way y lies."""
-    for shape in plan.shapes:
+    for shape in (*plan.shapes, *low_shapes(plan.shapes[0])):
         asks, t = shape is plan.shapes[0], plan.x_transposed
         micro_kernel(text, _micro(shape), shape, plan.stored, plan.lanes, x_transposed=t, asks=asks)
     _band(text, plan)
@@ -210,7 +219,7 @@ def _spread(
 
 
 def _band(text: Text, plan: Plan) -> None:
-    """The widest micro kernel as far as it is not mostly idle, a narrower one for the rest."""
+    """The widest micro kernel as far as it is not mostly idle, lower and narrower ones besides."""
     w = FunctionWriter(text)
     v = plan.vectors(w)
     wide, *narrow = plan.shapes
@@ -218,11 +227,38 @@ def _band(text: Text, plan: Plan) -> None:
     whole = w.value(f"sub i64 %cols, {rest}")
     fits = w.value(f"icmp sle i64 {rest}, {narrow[0].vectors * plan.lanes}")
     stop = w.value(f"select i1 {fits}, i64 {whole}, i64 %cols")
-    with w.loop("0", "%rows", wide.rows) as r, w.loop("0", stop, plan.strip) as c:
-        _strip(w, v, plan, wide, r.index, c.index)
+    begin = "0"
+    for shape, end in zip((wide, *low_shapes(wide)), _row_ends(w, plan), strict=True):
+        with w.loop(begin, end, shape.rows) as r, w.loop("0", stop, plan.strip) as c:
+            _strip(w, v, plan, shape, r.index, c.index)
+        begin = end
     with w.when(w.value(f"icmp slt i64 {stop}, %cols")):
         _rest(w, v, plan, narrow, whole, rest)
     text.functions["band"] = w.function(f"internal void @band({SIDES}, {REST}, {BESIDE})")
+
+
+def _row_ends(w: FunctionWriter, plan: Plan) -> tuple[str, str, str]:
+    """Up to which rows of a band the widest kernel goes, and up to which one of four rows.
+
+    Six rows and two are four twice, unless rows of x lie in strips.
+    """
+    wide, low = plan.shapes[0], low_shapes(plan.shapes[0])
+    left = w.value(f"srem i64 %rows, {wide.rows}")
+    few = w.value(f"icmp sle i64 {left}, {low[1].rows}")
+    none = w.value(f"icmp eq i64 {left}, 0")
+    whole = w.value(f"sub i64 %rows, {left}")
+    taller = w.value(f"icmp sgt i64 {left}, {low[0].rows}")
+    full = w.value(f"select i1 {taller}, i64 %rows, i64 {whole}")
+    four = w.value(f"select i1 {few}, i64 {full}, i64 %rows")
+    if plan.x_transposed:
+        return full, four, "%rows"
+    twice = w.value(f"and i1 {few}, {w.value(f'xor i1 {none}, true')}")
+    twice = w.value(f"and i1 {twice}, {w.value(f'icmp sgt i64 {whole}, 0')}")
+    return (
+        w.value(f"select i1 {twice}, i64 0, i64 {full}"),
+        w.value(f"select i1 {twice}, i64 %rows, i64 {four}"),
+        "%rows",
+    )
 
 
 def _rest(
@@ -242,8 +278,9 @@ def _rest(
 
 def _strip(w: FunctionWriter, v: Vectors, plan: Plan, shape: Shape, r: str, c: str) -> None:
     """One call of a micro kernel."""
-    strip = w.value(f"sdiv i64 {r}, {NARROW}")
-    x = v.at("%x", w.value(f"mul i64 {strip}, %x.far"))
+    down = "%x.far" if plan.x_transposed else "%x.step"
+    count = w.value(f"sdiv i64 {r}, {NARROW}") if plan.x_transposed else r
+    x = v.at("%x", w.value(f"mul i64 {count}, {down}"))
     piece = w.value(f"sdiv i64 {c}, {plan.strip}")
     y = v.at("%y", w.value(f"mul i64 {piece}, %y.far"))
     sums = v.at(v.at("%sums", w.value(f"mul i64 {r}, %sums.step")), c)

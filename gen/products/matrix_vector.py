@@ -2,8 +2,8 @@
 
 ``_along`` reads the rows of a matrix, eight at a time; ``_across`` reads a matrix whose
 columns lie along, transposing squares in registers. They are one object file for all products of
-a type. What was read is added to the sums of every
-row of x, which lie in memory near. Both sum each element by the same chains over k as a product of
+a type. What was read is added to the sums of every row of x, which lie in memory near; of one row
+or two they lie in registers. Both sum each element by the same chains over k as a product of
 matrices does, so which of them is taken changes no bit: ``void @NAME(SIGNATURE)`` makes
 ``sums[i, c] = sum over k of x[i, k] * y[k, c]``, where ``x[i, k]`` lies at
 ``i * x.step + k * x.near``, and each sum likewise: columns are rows of the transposes. Sums of a
@@ -21,7 +21,7 @@ from dlvm.gen.text.lanes import sum_type
 from dlvm.gen.text.module import FunctionWriter, Text, declaration
 from dlvm.ir import DType
 
-from .micro_kernel import Vectors
+from .micro_kernel import Shape, Vectors, micro_kernel
 from .packing import transposed
 
 COPIED_FROM = 24
@@ -60,12 +60,22 @@ def thin_name(dtype: DType, across: bool) -> str:
     return f"dlvm.thin.{sum_type(dtype)}.{'across' if across else 'along'}"
 
 
-def write_thin(text: Text, dtype: DType, lanes: int) -> None:
-    """Both functions."""
-    for across, write in ((False, _along), (True, _across)):
+def write_thin(text: Text, dtype: DType, lanes: int, shapes: Sequence[Shape], near: int) -> None:
+    """Both functions, and micro kernels for one row and for two of a y of so many bytes at most."""
+    for shape in shapes:
+        micro_kernel(text, _micro(shape), shape, dtype, lanes, x_transposed=False)
+    for across in (False, True):
         w, name = FunctionWriter(text), thin_name(dtype, across)
-        write(Vectors(w, dtype, lanes))
+        v = Vectors(w, dtype, lanes)
+        if across:
+            _across(v)
+        else:
+            _along(v, shapes, near)
         text.functions[name] = w.function(f"void @{name}({SIGNATURE})")
+
+
+def _micro(shape: Shape) -> str:
+    return f"thin.{shape.rows}x{shape.vectors}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +119,44 @@ def _chunks(v: Vectors) -> Generator[Chunk]:
         yield Chunk(p.index, stop, later, w.value(f"icmp sge i64 {end}, %k"))
 
 
-def _along(v: Vectors) -> None:
-    """Where element (k, c) of y lies at ``k * y.step + c``; for up to ``broad`` columns."""
+def _along(v: Vectors, shapes: Sequence[Shape], near: int) -> None:
+    """Where element (k, c) of y lies at ``k * y.step + c``; for up to ``broad`` columns.
+
+    What comes from memory is best read along whole rows, several at a time.
+    """
+    w = v.w
+    low = w.value(f"icmp sle i64 %rows, {shapes[-1].rows}")
+    elements = w.value("mul i64 %k, %y.step")
+    small = w.value(f"icmp sle i64 {elements}, {near // v.dtype.bytes}")
+    low = w.value(f"and i1 {low}, {small}")
+    for step in ("%x.near", "%sums.near"):
+        low = w.value(f"and i1 {low}, {w.value(f'icmp eq i64 {step}, 1')}")
+    with w.when(low):
+        _in_registers(v, shapes)
+    with w.when(w.value(f"xor i1 {low}, true")):
+        _in_memory(v)
+
+
+def _in_registers(v: Vectors, shapes: Sequence[Shape]) -> None:
+    """One row or two, a piece of which a micro kernel sums over a chunk of k at a time."""
+    w = v.w
+    for shape in shapes:
+        this = w.value(f"icmp eq i64 %rows, {shape.rows}")
+        wide = shape.vectors * v.lanes
+        with w.when(this), _chunks(v) as chunk, w.loop("0", "%cols", wide) as c:
+            depth = w.value(f"sub i64 {chunk.stop}, {chunk.start}")
+            x = v.at("%x", chunk.start)
+            y = v.at(v.at("%y", w.value(f"mul i64 {chunk.start}, %y.step")), c.index)
+            first = w.value(f"xor i1 {chunk.later}, true")
+            sides = f"ptr {x}, i64 %x.step, i64 0, ptr {y}, i64 %y.step"
+            sums = f"ptr {v.at('%sums', c.index)}, i64 %sums.step"
+            left = w.value(f"sub i64 %cols, {c.index}")
+            sizes = f"i64 {depth}, i64 {shape.rows}, i64 {left}, i1 {first}"
+            w.do(f"call void @{_micro(shape)}({sides}, {sums}, {sizes})")
+
+
+def _in_memory(v: Vectors) -> None:
+    """Several rows, whose sums lie on the stack."""
     w, lanes = v.w, v.lanes
     row = broad(w.text) + lanes
     most = COPIED_FROM * (WIDEST // v.dtype.bytes)

@@ -42,6 +42,17 @@ def shapes(target: Target) -> tuple[Shape, ...]:
     return (wide, *rests, Shape(BAND, 1))
 
 
+def low_shapes(wide: Shape) -> tuple[Shape, ...]:
+    """From tall to low, for what is left of the rows where fewer than the widest takes are left."""
+    return (Shape(4, wide.vectors), Shape(2, wide.vectors))
+
+
+def thin_shapes(target: Target) -> tuple[Shape, ...]:
+    """For one row and for two: as many chains as registers hold beside a row of y."""
+    chains = target.registers // 2
+    return (Shape(1, chains), Shape(2, chains // 2))
+
+
 class Vectors:
     """Vectors of the type in which a product sums, from memory of the type of its operands."""
 
@@ -135,12 +146,13 @@ def micro_kernel(
     lanes: int,
     *,
     x_transposed: bool,
-    asks: bool,
+    asks: bool = False,
 ) -> None:
     """``void @NAME(SIDES, SUMS, SIZES)``: sums += x @ y, or sums = x @ y at the ``first`` k.
 
     Element (i, k) of x lies at ``i * x.step + k``; of a transposed x, whose rows lie in strips, at
-    ``i // NARROW * x.far + k * x.step + i % NARROW``. One that ``asks`` has ``WISHES`` besides.
+    ``i // NARROW * x.far + k * x.step + i % NARROW``. One that ``asks`` has ``WISHES`` besides, and
+    needs no masks for whole pieces.
     """
     v = Vectors(FunctionWriter(text), stored, lanes)
     _Micro(text, name, shape, v, x_transposed, asks).write()
@@ -163,7 +175,7 @@ class _Micro:
         w, v, rows = self.v.w, self.v, range(self.shape.rows)
         exists = ["true", *(w.value(f"icmp sgt i64 %rows, {i}") for i in rows[1:])]
         masked = nullcontext()
-        if self.asks:  # narrow kernels are for what is left, which mostly needs masks
+        if self.asks:  # the others are for what is left, which mostly needs masks, or small
             wide = w.value(f"icmp sge i64 %cols, {self.shape.vectors * v.lanes}")
             whole = w.value(f"and i1 {wide}, {exists[-1]}")
             with w.when(whole):

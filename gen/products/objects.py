@@ -27,8 +27,9 @@ from dlvm.target import Target
 
 from .macro_kernel import Plan, write_bands
 from .matrix_vector import COPIED_FROM, Side, Thin, broad, call_thin, write_thin
-from .micro_kernel import NARROW
+from .micro_kernel import NARROW, thin_shapes
 from .panels import WORDS, Panels
+from .sources import ceiling, least
 
 LONG = 8
 """Steps of k for each of few rows or columns that are worth giving each its sums one by one."""
@@ -108,7 +109,7 @@ def code(piece: Piece, target: Target) -> str:
         case Generic():
             _Product(text, plan, (piece.height, piece.width)).write(piece.name)
         case Inner(x_transposed=None):
-            write_thin(text, plan.dtype, plan.lanes)
+            write_thin(text, plan.dtype, plan.lanes, thin_shapes(target), plan.caches[2])
         case Inner():
             write_bands(text, plan)
     return str(text)
@@ -141,8 +142,8 @@ class _Product(Panels):
             _, _, count = self.split(w)
             inside = w.value(f"mul i64 {w.value('mul i64 %m, %n')}, %k")
             total = w.value(f"add i64 {w.value(f'sdiv i64 {inside}, {self.plan.thread}')}, 1")
-            least = w.value(f"add i64 {w.value(f'sdiv i64 {count}, {total}')}, 1")
-            grain = w.call("i64", "llvm.smax.i64", ("i64", least), ("i64", self.share(w, count)))
+            fewest = w.value(f"add i64 {w.value(f'sdiv i64 {count}, {total}')}, 1")
+            grain = w.call("i64", "llvm.smax.i64", ("i64", fewest), ("i64", self.share(w, count)))
             w.do(f"call void @fork(ptr %context, ptr @part, ptr %call, i64 {count}, i64 {grain})")
         self.function(w, name, "ptr %context, ptr %call", "")
 
@@ -151,14 +152,15 @@ class _Product(Panels):
         at = w.value(f"getelementptr i64, ptr %context, i64 {THREADS}")
         found = w.value(f"load i64, ptr {at}, align 8")
         threads = w.call("i64", "llvm.smax.i64", ("i64", found), ("i64", "1"))
-        return self.ceiling(w, count, threads)
+        return ceiling(w, count, threads)
 
     # -- vectors -------------------------------------------------------------------------------
 
     def thin(self, w: FunctionWriter) -> str:
         """Products of few rows, or of few columns as rows of the transposes; if it is one."""
         there = w.value("icmp ne ptr %out, null")
-        row = w.value(f"and i1 {there}, {self.few(w, '%m', '%n', self.plan.panel)}")
+        far = self.plan.panel if self.plan.y_transposed else self.plan.caches[2]
+        row = w.value(f"and i1 {there}, {self.few(w, '%m', '%n', far)}")
         worth = self.plan.panel >> 2 if self.plan.x_transposed else 0
         others = w.value(f"and i1 {there}, {self.few(w, '%n', '%m', worth)}")
         column = w.value(f"and i1 {others}, {w.value(f'xor i1 {row}, true')}")
@@ -175,7 +177,7 @@ class _Product(Panels):
 
     def few(self, w: FunctionWriter, users: str, size: str, worth: int) -> str:
         """Whether reading a matrix is most of the work: one row uses it, or several a large one."""
-        one = w.value(f"icmp eq i64 {users}, 1")
+        one = w.value(f"icmp sle i64 {users}, {1 if not worth or self.plan.y_transposed else 2}")
         if not worth:
             return one
         some = w.value(f"icmp slt i64 {users}, {COPIED_FROM}")
@@ -192,7 +194,7 @@ class _Product(Panels):
         self.words(w, *WORDS)
         row = name == "row"
         size = "%n" if row else "%m"
-        stop = self.least(w, w.value(f"mul i64 %end, {plan.strip}"), size)
+        stop = least(w, w.value(f"mul i64 %end, {plan.strip}"), size)
         across = plan.y_transposed if row else not plan.x_transposed
         along = plan.x_transposed if row else not plan.y_transposed
         x, y = ("x", "y") if row else ("y", "x")
@@ -200,7 +202,7 @@ class _Product(Panels):
         down, beside = ("%out.step", "1") if row else ("1", "%out.step")
         v = plan.vectors(w)
         with w.loop(w.value(f"mul i64 %begin, {plan.strip}"), stop, broad(self.text)) as c:
-            count = self.least(w, w.value(f"sub i64 {stop}, {c.index}"), str(broad(self.text)))
+            count = least(w, w.value(f"sub i64 {stop}, {c.index}"), str(broad(self.text)))
             far = w.value(f"mul i64 {c.index}, %{y}.step") if across else c.index
             start = c.index if row else w.value(f"mul i64 {c.index}, %out.step")
             sides = Thin((f"%{x}", step, near), Side(v.at(f"%{y}", far), f"%{y}.step"), across)
@@ -219,7 +221,7 @@ class _Product(Panels):
         few = w.value(f"icmp slt i64 {w.value('mul i64 %m, 4')}, %n")
         unit = w.value(f"select i1 {few}, i64 {self.plan.strip}, i64 {NARROW}")
         size = w.value(f"select i1 {few}, i64 %n, i64 %m")
-        return few, unit, self.ceiling(w, size, unit)
+        return few, unit, ceiling(w, size, unit)
 
     def part(self) -> None:
         """Some of the rows or columns."""
@@ -228,7 +230,7 @@ class _Product(Panels):
         by_columns, unit, _ = self.split(w)
         size = w.value(f"select i1 {by_columns}, i64 %n, i64 %m")
         start = w.value(f"mul i64 %begin, {unit}")
-        stop = self.least(w, w.value(f"mul i64 %end, {unit}"), size)
+        stop = least(w, w.value(f"mul i64 %end, {unit}"), size)
 
         def chosen(condition: str, value: str, otherwise: str) -> str:
             return w.value(f"select i1 {condition}, i64 {value}, i64 {otherwise}")

@@ -27,6 +27,8 @@ elements of a unit."""
 POINTERS = ("x", "y", "out", "finish", "environment", "context", "x.fill", "y.fill")
 TIMES = 3
 """Of how many multiplications, as a power of two, a vector is done with one byte's time."""
+NEAR_COPIED_FROM = 128
+"""Rows of x from which on it is better to copy a y whose rows lie along, in the third cache."""
 DEEP = 32
 """Steps of k in which the lines of one tile can be asked for one by one."""
 
@@ -52,14 +54,6 @@ class Panels:
         """Finish a function."""
         self.text.functions[name] = w.function(f"{linkage}void @{name}({parameters})")
 
-    def least(self, w: FunctionWriter, x: str, y: str) -> str:
-        """The smaller of two sizes."""
-        return least(w, x, y)
-
-    def ceiling(self, w: FunctionWriter, size: str, unit: str) -> str:
-        """How many units cover a size."""
-        return ceiling(w, size, unit)
-
     # -- what is copied ------------------------------------------------------------------------
 
     def copied(self, w: FunctionWriter) -> tuple[str, str]:
@@ -67,14 +61,20 @@ class Panels:
         plan = self.plan
         x = y = "true"
         if not plan.converts:
-            x = self.large(w, "%m", "%n") if plan.x_transposed else "false"
-            y = "true" if plan.y_transposed else self.large(w, "%n", "%m")
+            x = self.large(w, "%m", "%n", COPIED_FROM) if plan.x_transposed else "false"
+            y = "true" if plan.y_transposed else self.copied_y(w)
         filled = plan.filled
         return "true" if filled[0] else x, "true" if filled[1] else y
 
-    def large(self, w: FunctionWriter, size: str, users: str) -> str:
+    def copied_y(self, w: FunctionWriter) -> str:
+        """Whether y, whose rows lie along, is better copied: more rows use one that is near."""
+        far = self.over(w, "%n", self.plan.caches[2])
+        users = w.value(f"select i1 {far}, i64 {COPIED_FROM}, i64 {NEAR_COPIED_FROM}")
+        return self.large(w, "%n", "%m", users)
+
+    def large(self, w: FunctionWriter, size: str, users: str, least: str | int) -> str:
         """Whether an operand is better copied: many use it, and the first cache is too small."""
-        many = w.value(f"icmp sge i64 {users}, {COPIED_FROM}")
+        many = w.value(f"icmp sge i64 {users}, {least}")
         return w.value(f"and i1 {self.over(w, size, self.plan.caches[0])}, {many}")
 
     def over(self, w: FunctionWriter, size: str, bytes_: int) -> str:
@@ -96,14 +96,14 @@ class Panels:
         down = w.value(f"select i1 {tiled}, i64 {height}, i64 {all_}")
         across = w.value(f"select i1 {tiled}, i64 {width}, i64 {plan.width}")
         step = w.value(f"select i1 {tiled}, i64 {width}, i64 %out.step")
-        here = self.least(w, across, w.value("sub i64 %cols.end, %cols.start"))
-        tall = self.least(w, all_, str(height))
+        here = least(w, across, w.value("sub i64 %cols.end, %cols.start"))
+        tall = least(w, all_, str(height))
         wanted = [
             (y_copied, self.panel_size(w, here)),
             (tiled, w.value(f"mul i64 {tall}, {width * plan.dtype.bytes}")),
         ]
         if plan.copies_x:
-            depth = self.least(w, "%k", str(PANEL_STEPS))
+            depth = least(w, "%k", str(PANEL_STEPS))
             wanted.append((w.value(f"and i1 {tiled}, {x_copied}"), self.x_size(w, tall, depth)))
         sizes = [w.value(f"select i1 {some}, i64 {size}, i64 0") for some, size in wanted]
         with (
@@ -111,8 +111,8 @@ class Panels:
             w.loop("%cols.start", "%cols.end", across) as c,
             w.loop("%rows.start", "%rows.end", down) as r,
         ):
-            cols = self.least(w, w.value(f"sub i64 %cols.end, {c.index}"), across)
-            rows = self.least(w, w.value(f"sub i64 %rows.end, {r.index}"), down)
+            cols = least(w, w.value(f"sub i64 %cols.end, {c.index}"), across)
+            rows = least(w, w.value(f"sub i64 %rows.end, {r.index}"), down)
             there = w.value(f"add i64 {w.value(f'mul i64 {r.index}, %out.step')}, {c.index}")
             sums = w.value(f"select i1 {tiled}, ptr {tile}, ptr {v.at('%out', there)}")
             first = w.value(f"icmp eq i64 {r.index}, %rows.start")
@@ -144,7 +144,7 @@ class Panels:
         several = w.value(f"icmp sgt i64 {depth}, {step}")
         needed = w.value(f"or i1 {several}, %new")
         with w.loop("0", depth, step) as p:
-            left = self.least(w, w.value(f"sub i64 %k, {p.index}"), step)
+            left = least(w, w.value(f"sub i64 %k, {p.index}"), step)
             x = "null"
             if plan.copies_x:
                 x = w.value(f"select i1 {x_copied}, ptr %room, ptr null")
@@ -203,26 +203,26 @@ class Panels:
         self.words(w, *names, *self.sources.fills("x"))
         v = plan.vectors(w)
         all_ = w.value("sub i64 %rows.end, %rows.start")
-        blocks = self.ceiling(w, all_, str(plan.height))
+        blocks = ceiling(w, all_, str(plan.height))
         some = w.call("i64", "llvm.smax.i64", ("i64", blocks), ("i64", "1"))
-        strips = self.ceiling(w, self.ceiling(w, all_, some), str(NARROW))
+        strips = ceiling(w, ceiling(w, all_, some), str(NARROW))
         down = w.value(f"mul i64 {strips}, {NARROW}")
         depth = w.call("i64", "llvm.smax.i64", ("i64", "%k"), ("i64", "1"))
         deep = "%chunk"
-        size = self.x_size(w, down, self.least(w, depth, deep))
-        across = self.least(w, str(plan.width), w.value("sub i64 %cols.end, %cols.start"))
+        size = self.x_size(w, down, least(w, depth, deep))
+        across = least(w, str(plan.width), w.value("sub i64 %cols.end, %cols.start"))
         with (
             self.sources.room(w, [self.panel_size(w, across), size]) as (panel, room),
             w.loop("%rows.start", "%rows.end", down) as r,
             w.loop("0", depth, deep) as p,
         ):
-            rows = self.least(w, w.value(f"sub i64 %rows.end, {r.index}"), down)
-            left = self.least(w, w.value(f"sub i64 %k, {p.index}"), deep)
+            rows = least(w, w.value(f"sub i64 %rows.end, {r.index}"), down)
+            left = least(w, w.value(f"sub i64 %k, {p.index}"), deep)
             going = w.value(f"xor i1 {halted(self.text, w)}, true")
             with w.when(going):
                 self.sources.copy_x(w, r.index, p.index, rows, left, room)
             with w.loop("%cols.start", "%cols.end", plan.width) as c:
-                cols = self.least(w, w.value(f"sub i64 %cols.end, {c.index}"), str(plan.width))
+                cols = least(w, w.value(f"sub i64 %cols.end, {c.index}"), str(plan.width))
                 there = w.value(f"add i64 {w.value(f'mul i64 {r.index}, %out.step')}, {c.index}")
                 spot = f"i64 {r.index}, i64 {c.index}, i64 {rows}, i64 {cols}"
                 rest = f"ptr {panel}, ptr {v.at('%out', there)}, i64 %out.step, i1 true"
@@ -238,12 +238,12 @@ class Panels:
 
     def panel_size(self, w: FunctionWriter, cols: str) -> str:
         """Bytes of a copied panel of ``cols`` columns of y."""
-        each = self.strip_size(w, self.least(w, "%k", str(PANEL_STEPS)))
-        strips = self.ceiling(w, cols, str(self.plan.strip))
+        each = self.strip_size(w, least(w, "%k", str(PANEL_STEPS)))
+        strips = ceiling(w, cols, str(self.plan.strip))
         return w.value(f"mul i64 {w.value(f'mul i64 {strips}, {each}')}, {self.plan.dtype.bytes}")
 
     def x_size(self, w: FunctionWriter, rows: str, depth: str) -> str:
         """Bytes of ``rows`` rows of a copied x, the last strip of them whole."""
-        strips = w.value(f"mul i64 {self.ceiling(w, rows, str(NARROW))}, {NARROW}")
+        strips = w.value(f"mul i64 {ceiling(w, rows, str(NARROW))}, {NARROW}")
         row = w.value(f"mul i64 {self.plan.x_row(w, depth)}, {self.plan.dtype.bytes}")
         return w.value(f"mul i64 {strips}, {row}")

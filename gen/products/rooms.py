@@ -11,6 +11,7 @@ from dlvm.ir.dims import floordiv, maximum, minimum
 from .macro_kernel import LINE, PANEL_STEPS, Plan
 from .matrix_vector import COPIED_FROM
 from .micro_kernel import NARROW
+from .panels import NEAR_COPIED_FROM
 from .sources import SOME, STACK_BYTES
 
 
@@ -64,15 +65,21 @@ def _copied(plan: Plan, m: Dim, n: Dim, k: Dim) -> tuple[bool, bool]:
     """Whether x, and whether y, may be read through copies; of open sizes both may."""
     if plan.converts:
         return True, True
-    x = plan.x_transposed and _large(plan, m, n, k)
-    y = plan.y_transposed or _large(plan, n, m, k)
+    x = plan.x_transposed and _large(plan, m, n, k, COPIED_FROM)
+    far = not isinstance(n, int) or not isinstance(k, int) or k * n > _elements(plan, 2)
+    y = plan.y_transposed or _large(plan, n, m, k, COPIED_FROM if far else NEAR_COPIED_FROM)
     return x or plan.filled[0], y or plan.filled[1]
 
 
-def _large(plan: Plan, size: Dim, users: Dim, k: Dim) -> bool:
+def _elements(plan: Plan, cache: int) -> int:
+    """How many elements of an operand a cache holds."""
+    return plan.caches[cache] // plan.stored.bytes
+
+
+def _large(plan: Plan, size: Dim, users: Dim, k: Dim, least: int) -> bool:
     if not (isinstance(size, int) and isinstance(users, int) and isinstance(k, int)):
         return True
-    return users >= COPIED_FROM and k * size > plan.caches[0] // plan.stored.bytes
+    return users >= least and k * size > _elements(plan, 0)
 
 
 def _panel(plan: Plan, cols: Dim, k: Dim) -> Dim:

@@ -172,3 +172,32 @@ def test_windows_are_cut_as_matrices_are(side, channels):
         assert np.array_equal(found, expected)
     if side * channels < 100:
         assert np.array_equal(on_gpu(conv, x, w), expected)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "i4"])
+def test_any_number_of_rows(dtype, turned):
+    """Rows that the widest micro kernel leaves are summed by lower ones, and one or two alone."""
+    k, n = CHUNK + 7, 150
+    y = drawn(dtype, k, n)
+    for m in (*range(1, 20), 26, 48, 56, 127, 128):
+        x = drawn(dtype, m, k)
+        given = np.ascontiguousarray(x.T) if turned else x
+        found = dlvm.function(lambda x, y: (x.T if turned else x) @ y)(given, y)
+        assert np.array_equal(np.asarray(found), chained(x, y).astype(dtype)), m
+
+
+@pytest.mark.parametrize("n", [10, 64, 300, 1100])
+def test_one_row_and_two(n):
+    """Into a row, a column of a transposed result, and with an epilogue; x near or apart."""
+    k = 2 * CHUNK + 3
+    y, c = drawn("f4", k, n), drawn("f4", n)
+    for m in (1, 2):
+        x = drawn("f4", m, k)
+        expected = chained(x, y)
+        apart = np.ascontiguousarray(x.T)
+        assert np.array_equal(np.asarray(dlvm.function(lambda x, y: x @ y)(x, y)), expected)
+        assert np.array_equal(dlvm.function(lambda x, y: x.T @ y)(apart, y), expected)
+        assert np.array_equal(dlvm.function(lambda x, y: (x @ y).T * 1)(x, y), expected.T)
+        found = dlvm.function(lambda x, y, c: dlvm.maximum(x @ y + c, 0))(x, y, c)
+        assert np.array_equal(found, np.maximum(expected + c, 0))
