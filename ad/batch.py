@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 from dlvm.base.errors import UserError
 from dlvm.ir import (
@@ -38,6 +39,7 @@ from dlvm.ops import (
     Effect,
     EmptyTape,
     Gather,
+    IndexMap,
     Less,
     Matmul,
     Max,
@@ -51,6 +53,7 @@ from dlvm.ops import (
     SearchSorted,
     Select,
 )
+from dlvm.ops.arrays.maps import as_gathers
 
 from .activity import Flags, is_tape
 from .live import live
@@ -187,7 +190,20 @@ class Body:
 
 def leaf(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
     """Every operand gets the batch axis; the class of the operation knows its new attributes."""
-    return _all(op.rebuild(b.spread_all(xs, flags), **op.batched(b.size)))
+    operands = b.spread_all(xs, flags)
+    if isinstance(op, IndexMap) and type(op).batched is Op.batched:
+        return _gathers(b, op, operands)
+    return _all(op.rebuild(operands, **op.batched(b.size)))
+
+
+def _gathers(b: Batch, op: IndexMap, xs: Sequence[Value]) -> Lanes:
+    """An index map whose class says nothing of batches: the gathers that it stands for, of all."""
+    params = tuple(Param(x.type) for x in op.operands)
+    with (builder := Builder()):
+        result = as_gathers(cast(IndexMap, op.rebuild(params)))
+    body = Function("map", params, tuple(builder.ops), (result,))
+    found, lanes = b.write(body, list(xs), (True,) * len(xs))
+    return tuple(b.spread(y, flag) for y, flag in zip(found, lanes, strict=True)), (True,)
 
 
 def _all(op: Op) -> Lanes:

@@ -29,7 +29,8 @@ from dlvm.ir import (
     zeros,
 )
 from dlvm.ir.rewrite import Env, everywhere, mapped, place, transform
-from dlvm.ops import Effect, Elementwise, EmptyTape, Select
+from dlvm.ops import Effect, Elementwise, EmptyTape, IndexMap, Select
+from dlvm.ops.arrays.maps import as_scatters
 
 from .activity import Activity, Flags, both, is_tape
 from .cotangents import accumulate, accumulate_masked, added, mask_of, masked
@@ -229,6 +230,8 @@ def _sum(x: Value, old: Value | None, new: Value | None) -> Value | None:
 
 def leaf_adjoint(op: Op, dy: Sequence[Value]) -> Cotangents:
     """The adjoint that a leaf's class states: a cotangent or None per operand, checked."""
+    if isinstance(op, IndexMap) and type(op).adjoint is Op.adjoint:
+        return as_scatters(op, dy[0])
     given = cast(object, op.adjoint(*dy))
     parts = cast("tuple[object, ...]", given if isinstance(given, tuple) else (given,))
     found = [p.type if isinstance(p, Value) else p for p in parts]

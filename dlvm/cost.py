@@ -18,12 +18,9 @@ from dlvm.ir import BOOL, Dim, DType, Function, Op, TensorType
 from dlvm.ir.dims import at_least, evaluate, symbols
 from dlvm.ir.scalar import FUNCTIONS
 from dlvm.ops import (
-    Broadcast,
     Factorisation,
+    IndexMap,
     Matmul,
-    Patches,
-    Permute,
-    Reshape,
     ScatterAdd,
     Structured,
 )
@@ -207,7 +204,7 @@ def work(op: Op) -> Work:
     Kernels read through repetitions, permutations and reshapes, which cost nothing. Products and
     reductions read their operands; element-wise operations are taken to find them near.
     """
-    if isinstance(op, Creation | Broadcast | Patches | Permute | Reshape):
+    if isinstance(op, Creation) or (isinstance(op, IndexMap) and op.everywhere):
         return Work()
     moved = [size_in_bytes(t) for t in op.result_types]
     if isinstance(op, Contraction | Reduction):

@@ -8,7 +8,8 @@ from typing import Any
 from dlvm import ops
 from dlvm.ir import I64, Builder, Dim, Function, Param, TensorType, Value, splat, zeros
 from dlvm.ir.dims import product
-from dlvm.ops import Broadcast, Gather, Iota, Less, LessEqual, Permute, Reshape, Select
+from dlvm.ops import Broadcast, Gather, Less, LessEqual, Permute, Reshape, Select
+from dlvm.ops.arrays.maps import as_gathers
 
 MOST_BITS = 31
 """Bits of a size that is open: a row that is searched has fewer than 2**31 elements."""
@@ -24,77 +25,6 @@ def moved(x: Value, axis: int, to: int) -> Value:
     order = [i for i in range(x.type.rank) if i != axis]
     order.insert(to, axis)
     return Permute(x, tuple(order))
-
-
-def diagonal(op: ops.Diagonal) -> Value:
-    """Row ``i`` at column ``i``: a gather with the rows as batch."""
-    rank = op.x.type.rank
-    n, rest = op.x.shape[-1], op.x.shape[:-2]
-    x = Permute(op.x, (rank - 2, rank - 1, *range(rank - 2)))
-    at = Reshape(Iota(n), (n, 1))
-    picked = Reshape(Gather(x, at, 1, 1, "clip"), (n, *rest))
-    return moved(picked, 0, rank - 2)
-
-
-def patches(op: ops.Patches) -> Value:
-    """A gather along each axis at ``q*step + p*dilation``, whose taps then go last."""
-    x, rank = op.x, op.x.type.rank
-    numbers = zip(op.axes, op.sizes, op.steps, op.dilations, strict=True)
-    for i, (axis, size, step, dilation) in enumerate(numbers):
-        shape = (op.shape[axis], size)
-        like = TensorType(I64, shape)
-        q, p = Broadcast(Iota(shape[0]), shape, (0,)), Broadcast(Iota(size), shape, (1,))
-        at = q * splat(step, like) + p * splat(dilation, like)
-        x = moved(Gather(x, at, axis, 0, "clip"), axis + 1, rank + i)
-    return x
-
-
-def unpatch(op: ops.Unpatch) -> Value:
-    """For each tap the gather of the position whose window has it there; elsewhere 0."""
-    x, rank = op.x, op.type.rank - len(op.axes)
-    numbers = zip(op.axes, op.extents, op.steps, op.dilations, strict=True)
-    for i, (axis, extent, step, dilation) in enumerate(numbers):
-        size, count = x.shape[rank + i], x.shape[axis]
-        at = _positions(extent, size, count, step, dilation)
-        x = moved(x, rank + i, 0)
-        x = moved(Gather(x, at, axis + 1, 1, "drop"), 0, rank + i)
-    return x
-
-
-def _positions(extent: Dim, size: Dim, count: Dim, step: int, dilation: int) -> Value:
-    """For each tap and place the window there, or ``count`` where there is none."""
-    like = TensorType(I64, (size, extent))
-    place, tap = Broadcast(Iota(extent), like.shape, (1,)), Broadcast(Iota(size), like.shape, (0,))
-    offset, each = place - tap * splat(dilation, like), splat(step, like)
-    found, zero = ops.FloorDiv(offset, each), zeros(like)
-    exact = ops.Equal(found * each, offset)
-    inside = ops.And(LessEqual(zero, found), Less(found, number(count, like)))
-    return Select(ops.And(exact, inside), found, number(count, like))
-
-
-def update(op: ops.Update) -> Value:
-    """The window spread over the whole by gathers, and chosen where it lies."""
-    y: Value = op.y
-    inside = splat(True, op.type.with_dtype(ops.Equal(op.x, op.x).dtype))
-    for axis, (start, step) in enumerate(zip(op.starts, op.steps, strict=True)):
-        extent, size = op.x.shape[axis], op.y.shape[axis]
-        if start == 0 and step == 1 and size == extent:
-            continue
-        like = TensorType(I64, (extent,))
-        offset = Iota(extent) - number(start, like)
-        at = ops.FloorDiv(offset, splat(step, like))
-        exact = ops.Equal(at * splat(step, like), offset)
-        fits = ops.And(LessEqual(zeros(like), at), Less(at, number(size, like)))
-        here = ops.And(exact, fits)
-        at = Select(here, at, zeros(like))
-        y = Gather(y, at, axis, 0, "clip") if size != 0 else _nothing(y, axis, extent)
-        inside = ops.And(inside, Broadcast(here, op.shape, (axis,)))
-    return Select(inside, y, op.x)
-
-
-def _nothing(y: Value, axis: int, extent: Dim) -> Value:
-    shape = (*y.shape[:axis], extent, *y.shape[axis + 1 :])
-    return zeros(y.type.with_shape(shape))
 
 
 def exchange(op: ops.Exchange) -> tuple[Value, ...]:
@@ -153,10 +83,7 @@ def _before(x: Value, y: Value) -> Value:
 
 
 REARRANGED: dict[type, Callable[[Any], Any]] = {
-    ops.Diagonal: diagonal,
-    ops.Patches: patches,
-    ops.Unpatch: unpatch,
-    ops.Update: update,
+    ops.IndexMap: as_gathers,
     ops.Exchange: exchange,
     ops.SearchSorted: searchsorted,
 }

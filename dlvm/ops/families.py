@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
 from dlvm.base.errors import DTypeError, IRError, ShapeError
-from dlvm.ir import Array, Dim, DType, Function, Op, TensorType, Value, as_tuple
+from dlvm.ir import Array, Builder, Dim, DType, Function, Op, Param, TensorType, Value, as_tuple
+from dlvm.ir.dims import symbol
 from dlvm.ir.equations import unequal
 from dlvm.ir.interpret import Interpreter
+from dlvm.ir.positions import Index, valued
 from dlvm.ir.properties import Of, Properties
 from dlvm.ir.scalar import S, Scalars
 
@@ -266,6 +269,77 @@ class Movement(Op):
     def never_negative_zero(self, holds: Callable[[Value], bool]) -> bool:
         """Whether no element of the result is -0.0; ``holds`` says so of an operand."""
         return all(holds(x) for x in self.operands if x.dtype.is_float)
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """An element of an operand, if all of ``where`` are at least 0."""
+
+    operand: int
+    index: Index
+    where: tuple[Dim, ...] = ()
+
+
+class IndexMap(Movement):
+    """A movement whose index map is a formula in sizes, which each class states once: ``reads``.
+
+    What it computes, its kernels, derivatives, batches, its cost and its form in other formats
+    follow from that, where a class says no better. Of one that is read without conditions, kernels
+    read the operand instead.
+    """
+
+    kernel_rule = "reads"
+
+    def reads(self, index: Index) -> tuple[Read, ...]:
+        """Where the element at an index comes from: the first whose conditions hold; else it is 0.
+
+        Of a map that ends with a read without conditions, every element is one of an operand.
+        """
+        raise _unstated(self)
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether each element is one of the first operand's, without a condition."""
+        (first, *more) = self.reads(self.index)
+        return not more and not first.where
+
+    @property
+    def index(self) -> Index:
+        """A symbol for the index along each axis of the result."""
+        return tuple(symbol(f"%{axis}") for axis in range(self.result_types[0].rank))
+
+    def reference(self, *operands: Array) -> Any:
+        """Every element where the map says; what is read where conditions fail is not seen."""
+        types = zip(operands, self.operands, strict=True)
+        known = [Param(TensorType(x.dtype, array.shape)) for array, x in types]
+        with Builder():  # so that no body that is being written gets it
+            op = cast(IndexMap, self.rebuild(known))
+        shape = tuple(int(n) for n in op.result_types[0].shape)
+        grid = np.indices(shape, sparse=True)
+
+        def at(d: Dim) -> Array:
+            return valued(d, lambda name: grid[int(name[1:])], np.asarray, NUMPY)
+
+        out = np.zeros(shape, operands[0].dtype)
+        for read in reversed(op.reads(op.index)):
+            x = operands[read.operand]
+            if not x.size:
+                continue
+            ends = zip(read.index, x.shape, strict=True)
+            found = x[tuple(np.clip(at(d), 0, n - 1) for d, n in ends)]
+            inside = np.all(np.broadcast_arrays(*(at(d) >= 0 for d in read.where)), 0)
+            out = np.where(inside, found, out) if read.where else found
+        return np.broadcast_to(out, shape)
+
+
+NUMPY: dict[str, Callable[[Any, Any], Any]] = {
+    "add": np.add,
+    "mul": np.multiply,
+    "floordiv": np.floor_divide,
+    "mod": np.mod,
+    "min": np.minimum,
+    "max": np.maximum,
+}
 
 
 class Contraction(Op):

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from dlvm.ir import Function, Param, Value
 from dlvm.ir.dims import product
+from dlvm.ir.positions import Index
 from dlvm.ir.types import last_longer
 from dlvm.ops import Broadcast, Constant, Elementwise, Reduction, Reshape
-
-from .index import Index
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,9 @@ from dlvm.ir.dims import (
     symbol,
     symbols,
 )
+from dlvm.ir.positions import recombine
 
-from .index import recombine, step_of
+from .index import step_of
 
 SEARCH_STEPS, DEEPEST = 400, 50
 

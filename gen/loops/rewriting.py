@@ -8,8 +8,9 @@ from typing import cast
 
 from dlvm.ir import Dim
 from dlvm.ir.dims import substitute, symbol, symbols
+from dlvm.ir.positions import recombine
 
-from .index import guarded, recombine
+from .index import guarded
 from .statements import (
     Bind,
     Body,

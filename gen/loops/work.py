@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 
 from dlvm.ir import Dim, Expr
 from dlvm.ir.dims import Atom, Call, Monomial, floordiv, minimum, substitute, symbol, symbols
+from dlvm.ir.positions import recombine
 
-from .index import ceildiv, recombine
+from .index import ceildiv
 from .statements import (
     Bind,
     Body,

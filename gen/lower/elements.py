@@ -12,33 +12,24 @@ from dataclasses import dataclass
 
 from dlvm.base.errors import CompilerError
 from dlvm.gen.loops.builder import At, LoopScalars, Nest
-from dlvm.gen.loops.index import Index, flatten, guarded, reshaped
+from dlvm.gen.loops.index import guarded
 from dlvm.gen.loops.statements import Buffer, Local, Scalar, Table, Where
 from dlvm.gen.loops.status import code_of
 from dlvm.ir import I64, U64, Dim, Function, Op, Param, Part, Value
-from dlvm.ir.dims import at_least, floordiv, mod
+from dlvm.ir.dims import at_least
+from dlvm.ir.positions import Index, flatten
 from dlvm.ops import (
-    Broadcast,
-    Concat,
     Constant,
-    Diagonal,
     DimSize,
     Elementwise,
     Gather,
+    IndexMap,
     Iota,
     Matmul,
-    Pad,
-    Patches,
-    Permute,
     Reduction,
-    Reshape,
     Running,
-    Slice,
-    Unpatch,
-    Update,
 )
 from dlvm.ops.arrays.indexing import Indexed
-from dlvm.ops.arrays.sections import in_whole
 
 from .folds import Fold
 from .running import alone
@@ -147,30 +138,11 @@ class Pull:
         return self._tables.setdefault(op, Table(self.nest.fresh("table"), op.value))
 
     def _rule(self, value: Value, at: At) -> Rule:
-        index, where = at.index, at.where
         match value:
             case Elementwise():
                 return self._elementwise(value, at)
-            case Broadcast(x, _, axes):
-                return _same(x, At(tuple(index[a] for a in axes), where))
-            case Permute(x, perm):
-                return _same(x, At(tuple(index[perm.index(a)] for a in range(len(perm))), where))
-            case Reshape(x, shape):
-                return _same(x, At(reshaped(index, shape, x.shape), where))
-            case Slice(x):
-                return _same(x, At(in_whole(value, index), where))
-            case Diagonal(x):
-                return _same(x, At((*index, index[-1]), where))
-            case Patches():
-                return _same(value.x, At(_tapped(value, index), where))
-            case Unpatch():
-                return self._unpatch(value, at)
-            case Pad():
-                return self._pad(value, at)
-            case Concat():
-                return self._concat(value, at)
-            case Update():
-                return self._update(value, at)
+            case IndexMap():
+                return self._moved(value, at)
             case Gather():
                 return self._gather(value, at)
             case _:
@@ -186,66 +158,26 @@ class Pull:
         pairs = zip(outputs, op.result_types, strict=True)
         return tuple(self.words.cast(o, t.dtype) for o, t in pairs)
 
-    def _concat(self, op: Concat, at: At) -> Rule:
-        """Each piece is read where the index lies in it; the first that it lies before wins."""
-        i, start = at.index[op.axis], 0
-        pieces: list[tuple[Scalar, Where]] = []
-        for x in op.xs:
-            begin, start = start, start + x.shape[op.axis]
-            if (inside := self._open(i - begin, start - 1 - i)) is None:
+    def _moved(self, op: IndexMap, at: At) -> Rule:
+        """An element of an operand: of the first that is read here, 0 if none is."""
+        found: list[tuple[Scalar, Where]] = []
+        failed: set[Dim] = set()
+        for read in op.reads(at.index):
+            if (inside := self._open(*read.where)) is None:
                 continue
-            index = (*at.index[: op.axis], i - begin, *at.index[op.axis + 1 :])
-            piece = yield x, At(index, guarded(at.where, *inside))
+            x = yield op.operands[read.operand], At(read.index, guarded(at.where, *inside))
+            inside = tuple(d for d in inside if d not in failed)
+            found.append((x, inside))
             if not inside:
-                return (piece,)
-            pieces.append((piece, (start - 1 - i,)))
-        if not pieces:  # in a loop without turns
-            return (self.words.constant(0, op.dtype),)
-        out = pieces[-1][0]
-        for piece, before in reversed(pieces[:-1]):
-            out = self.words.select(self.nest.inside(before), piece, out)
+                break
+            if len(inside) == 1:
+                failed.add(-1 - inside[0])
+        else:
+            found.append((self.words.constant(0, op.result_types[0].dtype), ()))
+        (out, _), *before = reversed(found)
+        for x, inside in before:
+            out = self.words.select(self.nest.inside(inside), x, out)
         return (out,)
-
-    def _pad(self, op: Pad, at: At) -> Rule:
-        index = tuple(i - low for i, low in zip(at.index, op.low, strict=True))
-        ends = zip(index, op.x.shape, strict=True)
-        zero = self.words.constant(0, op.dtype)
-        inside = self._open(*(d for i, size in ends for d in (i, size - 1 - i)))
-        if inside is None:
-            return (zero,)
-        x = yield op.x, At(index, guarded(at.where, *inside))
-        return (self.words.select(self.nest.inside(inside), x, zero) if inside else x,)
-
-    def _update(self, op: Update, at: At) -> Rule:
-        index: list[Dim] = []
-        conditions: list[Dim] = []
-        for i, start, size, step in zip(at.index, op.starts, op.y.shape, op.steps, strict=True):
-            ahead, stride = (i - start, step) if step > 0 else (start - i, -step)
-            index.append(floordiv(ahead, stride))
-            conditions += (ahead, (size - 1) * stride - ahead, -mod(ahead, stride))
-        inside = self._open(*conditions)
-        if inside == ():
-            return ((yield op.y, At(tuple(index), at.where)),)
-        x = yield op.x, at
-        if inside is None:
-            return (x,)
-        y = yield op.y, At(tuple(index), guarded(at.where, *inside))
-        return (self.words.select(self.nest.inside(inside), y, x),)
-
-    def _unpatch(self, op: Unpatch, at: At) -> Rule:
-        """The window that has its tap at this place, if one of the positions does."""
-        index, taps = list(at.index), at.index[op.type.rank - len(op.axes) :]
-        conditions: list[Dim] = []
-        for axis, tap, step, dilation in zip(op.axes, taps, op.steps, op.dilations, strict=True):
-            ahead = index[axis] - tap * dilation
-            index[axis] = floordiv(ahead, step)
-            conditions += (ahead, (op.x.shape[axis] - 1) * step - ahead, -mod(ahead, step))
-        inside = self._open(*conditions)
-        zero = self.words.constant(0, op.dtype)
-        if inside is None:
-            return (zero,)
-        x = yield op.x, At(tuple(index), guarded(at.where, *inside))
-        return (self.words.select(self.nest.inside(inside), x, zero) if inside else x,)
 
     def _open(self, *conditions: Dim) -> Where | None:
         """Those of the conditions that may or may not hold here; none where one never does."""
@@ -309,20 +241,3 @@ class Pull:
 
 def _owner(value: Value) -> Value:
     return value.op if isinstance(value, Part) else value
-
-
-def _same(x: Value, at: At) -> Rule:
-    """A movement: the element is one of the operand's."""
-    found = yield x, at
-    return (found,)
-
-
-def _tapped(op: Patches, index: Index) -> Index:
-    """Where an element of a window lies: as far from the window's position as its tap says."""
-    rank = op.x.type.rank
-    out = list(index[:rank])
-    for axis, tap, step, dilation in zip(
-        op.axes, index[rank:], op.steps, op.dilations, strict=True
-    ):
-        out[axis] = out[axis] * step + tap * dilation
-    return tuple(out)

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dlvm.base.errors import CompilerError
-from dlvm.gen.loops.index import Index
 from dlvm.gen.loops.statements import Buffer, Local, Operand, Scalar
 from dlvm.ir import BOOL, I64, Dim, Function, Value
+from dlvm.ir.positions import Index
 from dlvm.ops import LU, QR, Cholesky, Eigh, Factorisation, Svd, TriangularSolve
 
 from .blocks import STEP, Factors, Span, Triangle, block, panels, solve, subtract, widths_for

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dlvm.gen.loops.builder import At
-from dlvm.gen.loops.index import Index, exact, split, step_of
+from dlvm.gen.loops.index import exact, step_of
 from dlvm.gen.loops.statements import (
     CHUNK,
     Body,
@@ -25,6 +25,7 @@ from dlvm.gen.loops.statements import (
 )
 from dlvm.ir import Dim, Value
 from dlvm.ir.dims import floordiv, mod, product, symbol
+from dlvm.ir.positions import Index, split
 from dlvm.ops import Permute, Reshape
 
 from .elements import Pull

@@ -19,7 +19,6 @@ from dlvm.gen.loops.frames import (
     levels_of,
     on_one_line,
 )
-from dlvm.gen.loops.index import Index, flatten, reshaped, split
 from dlvm.gen.loops.simplify import used
 from dlvm.gen.loops.statements import (
     Body,
@@ -31,6 +30,7 @@ from dlvm.gen.loops.statements import (
 )
 from dlvm.ir import F32, Dim, Op, Param, Value
 from dlvm.ir.dims import maximum, minimum, product, symbols
+from dlvm.ir.positions import Index, flatten, reshaped, split
 from dlvm.ops import (
     Exchange,
     Factorisation,

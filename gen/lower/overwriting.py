@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from itertools import takewhile
 
 from dlvm.gen.loops.builder import At
-from dlvm.gen.loops.index import Index, flatten
 from dlvm.gen.loops.statements import Buffer
 from dlvm.ir import Param
 from dlvm.ir.dims import product
+from dlvm.ir.positions import Index, flatten
 from dlvm.ops import Exchange, Scatter, Update, reads_own_window
 from dlvm.ops.arrays.sections import in_whole
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from dlvm.cost import lanes_per_step
 from dlvm.gen.loops.builder import At
-from dlvm.gen.loops.index import Index, flatten
 from dlvm.gen.loops.statements import CHUNK, Bind, Buffer, Fill, Load, Local, Operand, Product
 from dlvm.gen.loops.views import view_of
 from dlvm.ir import Function, Value
 from dlvm.ir.dims import at_least, symbol, symbols
+from dlvm.ir.positions import Index, flatten
 from dlvm.ops import Gather, Matmul, Reduction, Update
 from dlvm.ops.arrays.indexing import one_part
 from dlvm.ops.arrays.sections import in_whole

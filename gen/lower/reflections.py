@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from dlvm.gen.loops.index import Index, ceildiv
+from dlvm.gen.loops.index import ceildiv
 from dlvm.gen.loops.statements import Scalar
 from dlvm.ir import Dim
 from dlvm.ir.dims import minimum
+from dlvm.ir.positions import Index
 from dlvm.ops import QR
 
 from .blocks import STEP, Factors, Span, Triangle, block, multiply, solve, subtract, widths_for

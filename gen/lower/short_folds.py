@@ -13,10 +13,11 @@ from collections.abc import Iterable, Iterator
 
 from dlvm.gen.loops.builder import LoopScalars
 from dlvm.gen.loops.frames import Frame, frame_of
-from dlvm.gen.loops.index import Index, split, step_of
+from dlvm.gen.loops.index import step_of
 from dlvm.gen.loops.statements import Bind, Body, Buffer, Let, Load, Loop, Scalar
 from dlvm.ir import Function
 from dlvm.ir.dims import product, symbols
+from dlvm.ir.positions import Index, split
 from dlvm.ops import Reduction
 from dlvm.ops.arrays import reduction
 

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 
 from dlvm.base.errors import CompilerError
 from dlvm.gen.loops.builder import At
-from dlvm.gen.loops.index import Index, flatten
 from dlvm.gen.loops.statements import Buffer, Scalar
 from dlvm.gen.loops.statements import Sort as SortRow
 from dlvm.ir import Param, TensorType, Value
+from dlvm.ir.positions import Index, flatten
 from dlvm.ops import SearchSorted, Sort
 
 from .elements import Pull

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from dlvm.gen.loops.index import Index
 from dlvm.gen.loops.statements import Local, Scalar
 from dlvm.ir import BOOL, I64, Dim
 from dlvm.ir.dims import minimum
+from dlvm.ir.positions import Index
 from dlvm.ops import Eigh, Svd
 from dlvm.ops.factorisations.rotations import SWEEPS
 from dlvm.ops.factorisations.svd import bound

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 
 from dlvm.gen.loops.builder import At
 from dlvm.gen.loops.frames import lines
-from dlvm.gen.loops.index import Index, ceildiv, piece, split
+from dlvm.gen.loops.index import ceildiv, piece
 from dlvm.ir import Dim, Value
 from dlvm.ir.dims import at_least, floordiv, maximum, minimum, product
+from dlvm.ir.positions import Index, split
 
 if TYPE_CHECKING:
     from .elements import Pull

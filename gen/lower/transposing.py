@@ -11,10 +11,11 @@ from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from dlvm.gen.loops.builder import At
-from dlvm.gen.loops.index import Index, ceildiv, piece
+from dlvm.gen.loops.index import ceildiv, piece
 from dlvm.gen.loops.statements import Local
 from dlvm.ir import Dim, Function, Param, Value
 from dlvm.ir.dims import product
+from dlvm.ir.positions import Index
 from dlvm.ops import Elementwise, Permute
 
 from .elements import Pull, Tile

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from dlvm.gen.loops.builder import At, Nest
-from dlvm.gen.loops.index import Index, flatten
 from dlvm.gen.loops.statements import Buffer, Kind, Scalar
 from dlvm.ir import Dim, DType, Value
 from dlvm.ir.dims import product
+from dlvm.ir.positions import Index, flatten
 from dlvm.ops import Factorisation
 
 from .elements import Pull

@@ -55,6 +55,8 @@ class Plan:
     """The bytes of the caches, the nearest first."""
     thread: int
     """Multiplications that are worth a thread."""
+    reads: int
+    """Elements of the second cache that are worth a thread to read."""
     filled: tuple[bool, bool] = (False, False)
     """Whether x, and whether y, is computed piece by piece."""
 
@@ -74,8 +76,9 @@ class Plan:
         machine = target.machine
         caches = machine.cache(1), machine.cache(2), machine.cache(3)
         thread = round(cost.THREAD / cost.PICOSECONDS * machine.rate / of_kernels.FMA) * lanes
-        kernels = shapes(target)
-        return Plan(stored, x_transposed, y_transposed, lanes, kernels, caches, thread, filled)
+        reads = round(cost.THREAD / cost.PICOSECONDS * machine.levels[1].rate) // stored.bytes
+        turned, kernels = (x_transposed, y_transposed), shapes(target)
+        return Plan(stored, *turned, lanes, kernels, caches, thread, reads, filled)
 
     @property
     def panel(self) -> int:

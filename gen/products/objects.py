@@ -164,13 +164,16 @@ class _Product(Panels):
         worth = self.plan.panel >> 2 if self.plan.x_transposed else 0
         others = w.value(f"and i1 {there}, {self.few(w, '%n', '%m', worth)}")
         column = w.value(f"and i1 {others}, {w.value(f'xor i1 {row}, true')}")
-        piece = w.value(f"sdiv i64 {self.plan.thread}, {w.value('add i64 %k, 1')}")
-        grain = w.value(f"add i64 {w.value(f'sdiv i64 {piece}, {self.plan.strip}')}, 1")
+        piece = w.value(f"sdiv i64 {self.plan.reads}, {w.value('add i64 %k, 1')}")
+        fewest = w.value(f"add i64 {w.value(f'sdiv i64 {piece}, {self.plan.strip}')}, 1")
         for condition, name, size in ((row, "row", "%n"), (column, "column", "%m")):
             self.vector(name)
             with w.when(condition):
                 up = w.value(f"add i64 {size}, {self.plan.strip - 1}")
                 count = w.value(f"sdiv i64 {up}, {self.plan.strip}")
+                grain = w.call(
+                    "i64", "llvm.smax.i64", ("i64", fewest), ("i64", self.share(w, count))
+                )
                 sizes = f"i64 {count}, i64 {grain}"
                 w.do(f"call void @fork(ptr %context, ptr @{name}, ptr %call, {sizes})")
         return w.value(f"or i1 {row}, {column}")

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from dlvm.gen.loops.index import flatten
 from dlvm.gen.loops.rewriting import renamed
 from dlvm.gen.loops.statements import (
     Body,
@@ -27,6 +26,7 @@ from dlvm.gen.loops.statements import (
 )
 from dlvm.ir import Dim
 from dlvm.ir.dims import product, symbol, symbols
+from dlvm.ir.positions import flatten
 
 from .stages import rows_of
 

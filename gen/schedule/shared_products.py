@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from dlvm.gen.loops.index import ceildiv, flatten, piece
+from dlvm.gen.loops.index import ceildiv, piece
 from dlvm.gen.loops.rewriting import Rewriting
 from dlvm.gen.loops.statements import (
     Body,
@@ -30,6 +30,7 @@ from dlvm.gen.loops.statements import (
 )
 from dlvm.ir import Dim, TensorType
 from dlvm.ir.dims import maximum, product, symbol
+from dlvm.ir.positions import flatten
 
 from .transforms.block_tiles import once
 from .transforms.tiles import product_of

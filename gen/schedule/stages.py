@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from dlvm.gen.loops.index import flatten
 from dlvm.gen.loops.rewriting import Rewriting, renamed
 from dlvm.gen.loops.statements import (
     Body,
@@ -28,6 +27,7 @@ from dlvm.gen.loops.statements import (
 )
 from dlvm.ir import Dim, TensorType
 from dlvm.ir.dims import bounds, product, symbol, symbols
+from dlvm.ir.positions import flatten
 
 MOST_ROWS = 256
 """Rows from which on there are blocks enough, one for each."""

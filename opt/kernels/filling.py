@@ -13,15 +13,12 @@ from dlvm.ir import Dim, Function, Op, Value
 from dlvm.ir.dims import at_least, product, symbols
 from dlvm.ops import (
     Broadcast,
-    Concat,
     Gather,
+    IndexMap,
     Matmul,
-    Pad,
-    Patches,
     Permute,
     Reshape,
     Slice,
-    Unpatch,
 )
 from dlvm.ops.families import Elementwise, Reduction, Running
 
@@ -29,8 +26,7 @@ LEAST = 16
 """Rows and columns of a product that reads a formula: with fewer, copying is most of the work."""
 DEEPEST = 16
 """Operations between a product and memory, at most."""
-Moving = Broadcast | Patches | Permute | Reshape | Slice
-Computed = Elementwise | Reduction | Running | Matmul | Gather | Concat | Pad | Unpatch
+Computed = Elementwise | Reduction | Running | Matmul | Gather | IndexMap
 """Operations of a kernel that others may go on in."""
 
 
@@ -76,7 +72,7 @@ class _Filling:
             return
         formula = isinstance(op, Elementwise | Gather)
         again = len(self.users[op]) > 1 and (formula or _in_short_pieces(op))
-        if again or not (formula or isinstance(op, Moving)):
+        if again or not (formula or _moves(op)):
             return
         if any(self._repeats(user) for user in self.users[op]):
             if isinstance(op, Elementwise) and instructions(op) > cost.ACCESS:
@@ -87,7 +83,7 @@ class _Filling:
             self.depth[op] = 1 + max(d for d in depths if d is not None)
 
     def _repeats(self, user: Op) -> bool:
-        grows = isinstance(user, Broadcast | Patches) and user.type.size != user.x.type.size
+        grows = _moves(user) and user.results[0].type.size != user.operands[0].type.size
         return grows or user in self.repeated
 
     def _far(self, user: Op, x: Op, formula: bool) -> int | None:
@@ -119,8 +115,9 @@ class _Filling:
         if isinstance(op, Reshape):
             moves = op.x in self.arrays and longer(op) != longer(op.x)
             return self.arrays[op.x] if moves else None
-        if isinstance(op, Moving):
-            return self.arrays.get(op.x, frozenset((op.x,)))
+        if _moves(op):
+            (x,) = op.operands
+            return self.arrays.get(x, frozenset((x,)))
         found = set[Value]()
         for x in op.operands:
             if x in self.arrays:
@@ -131,6 +128,11 @@ class _Filling:
                 found.add(x)
         most = 2 if isinstance(op, Gather) else 1  # or more would be kept than the result
         return frozenset(found) if len(found) <= most else None
+
+
+def _moves(op: Op) -> bool:
+    """Whether every element of a value is one of its operand's."""
+    return isinstance(op, IndexMap) and op.everywhere
 
 
 def _in_short_pieces(op: Op) -> bool:
@@ -155,8 +157,8 @@ def _is_number(x: Value) -> bool:
 
 def _in_memory(x: Value) -> bool:
     """Whether no kernel computes a value that could go on with it."""
-    while isinstance(x, Moving):
-        x = x.x
+    while isinstance(x, Op) and _moves(x):
+        (x,) = x.operands
     return not isinstance(x, Computed)
 
 

@@ -15,15 +15,12 @@ from dlvm.ir.decisions import allowed
 from dlvm.ir.dims import at_least
 from dlvm.ops import (
     Broadcast,
-    Concat,
     Constant,
-    Diagonal,
     DimSize,
     Gather,
+    IndexMap,
     Iota,
     Matmul,
-    Pad,
-    Patches,
     Permute,
     Reshape,
     Scatter,
@@ -31,7 +28,6 @@ from dlvm.ops import (
     Slice,
     Structured,
     TriangularSolve,
-    Unpatch,
     Update,
 )
 from dlvm.ops.arrays.indexing import one_part
@@ -44,7 +40,7 @@ from .groups import OUTSIDE, Group, Operand, Shared, as_one, fits
 
 DEEPEST = 24
 Scattering = Scatter | Update
-Joining = Elementwise | Reduction | Running | Gather | Concat | Pad | Unpatch
+Joining = Elementwise | Reduction | Running | Gather | IndexMap
 OperandPosition = tuple[Op, int]
 Key = Value | Group
 
@@ -90,7 +86,7 @@ class Partition:
             self.product(op, place)
         elif isinstance(op, Ordering | Factorisation):
             self.row_by_row(op, place)
-        elif isinstance(op, Joining) or _far(op):
+        elif isinstance(op, Joining) and not isinstance(op, Reshape):  # which is an alias
             self.join(op, place)
         else:
             self.stay_outside(op, place)
@@ -347,22 +343,19 @@ def _repeatable(op: Op, leaves: tuple[Value, ...], viewed: set[Value]) -> bool:
     match op:
         case Constant():
             return op.value.size == 1
-        case DimSize() | Iota() | Broadcast() | Permute() | Slice() | Diagonal() | Patches():
+        case DimSize() | Iota():
             return True
         case Reshape(x):
             apart = isinstance(x, Slice) and x.x not in viewed
             return not leaves or (apart and longer(x) == longer(op))
+        case IndexMap():
+            return op.everywhere
         case Elementwise():
             return not leaves and op.results == (op,)
         case Gather():
             return one_part(op)
         case _:
             return False
-
-
-def _far(op: Op) -> bool:
-    """Whether it is a movement that is read through no more, there being too many below it."""
-    return isinstance(op, Broadcast | Permute | Slice | Diagonal | Patches)
 
 
 def strided(x: Value, leaves: tuple[Value, ...], rows: bool = False) -> bool:

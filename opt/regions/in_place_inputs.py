@@ -14,7 +14,7 @@ from math import prod
 from dlvm.ir import Builder, Dim, Function, Op, Param, Value
 from dlvm.ir.dims import at_least
 from dlvm.ir.rewrite import Env, everywhere, mapped, place, transform
-from dlvm.ops import Broadcast, Gather, Iota, Matmul, Permute, Scan, Slice
+from dlvm.ops import Gather, IndexMap, Iota, Matmul, Permute, Reshape, Scan, Slice
 from dlvm.ops.families import Elementwise, Movement, Reduction
 from dlvm.passes import function_pass
 
@@ -23,8 +23,6 @@ LINE = 64
 are filled in part took formulas of 17 to 33 elements twice the time."""
 Reading = Elementwise | Reduction | Matmul
 """Operations of a body whose kernels find what they read by an index."""
-Moving = Broadcast | Permute | Slice
-"""Movements of a part that are those of the whole array, with an axis more."""
 
 
 @dataclass(frozen=True)
@@ -136,13 +134,18 @@ def _readers(body: Function, part: Value) -> list[Op]:
     for op in body.ops:
         if parts.isdisjoint(op.operands):
             continue
-        if isinstance(op, Moving):
-            parts.add(op)
+        if _moves(op):
+            parts.update(op.results)
         elif isinstance(op, Reading):
             found.append(op)
         else:
             return []
     return found if parts.isdisjoint(body.results) else []
+
+
+def _moves(op: Op) -> bool:
+    """Whether a movement of a part is that of the whole array, with an axis more."""
+    return isinstance(op, IndexMap) and op.everywhere and not isinstance(op, Reshape)
 
 
 # -- the loop that takes them whole --------------------------------------------------------------
@@ -155,11 +158,12 @@ class Parts:
     wholes: dict[Value, Value] = field(default_factory=dict[Value, Value])
     numbers: dict[Value, Value] = field(default_factory=dict[Value, Value])
 
-    def moved(self, op: Moving) -> None:
+    def moved(self, op: Op) -> None:
         """Note what a movement of a part is: the same movement of every part."""
-        whole = self.wholes[op.x]
-        self.wholes[op] = op.rebuild((whole,), **op.batched(whole.shape[0]))
-        self.numbers[op] = self.numbers[op.x]
+        ((x,), (result,)) = op.operands, op.results
+        whole = self.wholes[x]
+        (self.wholes[result],) = op.rebuild((whole,), **op.batched(whole.type.shape[0])).results
+        self.numbers[result] = self.numbers[x]
 
     def read(self, x: Value) -> Value:
         """One part, made for one operation, so that the kernel of the operation reads it."""
@@ -217,7 +221,7 @@ def _on_parts(body: Function, parts: Parts, builder: Builder) -> tuple[Value, ..
     env: Env = {}
     for op in body.ops:
         builder.origin = op.origin
-        if isinstance(op, Moving) and op.x in parts.wholes:
+        if _moves(op) and op.operands[0] in parts.wholes:
             with builder:
                 parts.moved(op)
             continue

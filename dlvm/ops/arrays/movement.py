@@ -8,16 +8,17 @@ import numpy as np
 
 from dlvm.base.errors import ShapeError
 from dlvm.ir import Array, Dim, TensorType, Value, rewrite, zeros
+from dlvm.ir.positions import Index, reshaped
 from dlvm.ir.properties import Of, Properties
 from dlvm.ops.elements.logic import Equal, Select
-from dlvm.ops.families import Movement
+from dlvm.ops.families import IndexMap, Read
 from dlvm.ops.literals import Iota
 from dlvm.ops.patterns import is_transpose
 
 from .sums import Broadcast
 
 
-class Permute(Movement):
+class Permute(IndexMap):
     """Reorder axes: result axis ``i`` is operand axis ``perm[i]``."""
 
     name = "permute"
@@ -29,6 +30,9 @@ class Permute(Movement):
         if sorted(self.perm) != list(range(self.x.type.rank)):
             raise ShapeError(f"permute: {self.perm} is no order of the axes of {self.x.type}")
         return self.x.type.with_shape(tuple(self.x.shape[p] for p in self.perm))
+
+    def reads(self, index: Index) -> tuple[Read, ...]:
+        return (Read(0, tuple(index[self.perm.index(a)] for a in range(len(self.perm)))),)
 
     def batched(self, size: Dim) -> dict[str, Any]:
         return {"perm": (0, *(p + 1 for p in self.perm))}
@@ -73,7 +77,7 @@ def permute_only_ones(op: Permute) -> Value | None:
     return Reshape(op.x, op.shape) if moved == sorted(moved) else None
 
 
-class Reshape(Movement):
+class Reshape(IndexMap):
     """The same elements in row-major order in another shape of equal size."""
 
     name = "reshape"
@@ -89,6 +93,9 @@ class Reshape(Movement):
                 sides=(self.x.type.size, out.size),
             )
         return out
+
+    def reads(self, index: Index) -> tuple[Read, ...]:
+        return (Read(0, reshaped(index, self.shape_to, self.x.shape)),)
 
     def batched(self, size: Dim) -> dict[str, Any]:
         return {"shape_to": (size, *self.shape_to)}
@@ -128,7 +135,7 @@ def broadcast_along_ones(op: Broadcast) -> Value | None:
     return Reshape(op.x, op.shape) if added and all(d == 1 for d in added) else None
 
 
-class Diagonal(Movement):
+class Diagonal(IndexMap):
     """The elements whose last two indices are equal: ``y[..., i] = x[..., i, i]``."""
 
     name = "diagonal"
@@ -144,15 +151,15 @@ class Diagonal(Movement):
             )
         return x.with_shape(x.shape[:-1])
 
+    def reads(self, index: Index) -> tuple[Read, ...]:
+        return (Read(0, (*index, index[-1])),)
+
     def batched(self, size: Dim) -> dict[str, Any]:
         return {}
 
     def properties(self, of: Of) -> Properties:
         """Signs; those of a semidefinite matrix are rounded, and may fall below 0."""
         return of(self.x) & {"nonnegative"}
-
-    def reference(self, *operands: Array) -> Any:
-        return np.diagonal(operands[0], axis1=-2, axis2=-1)
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         x, rank = self.x.type, self.x.type.rank

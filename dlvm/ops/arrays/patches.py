@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from dlvm.base.errors import ShapeError
-from dlvm.ir import Array, Dim, Op, TensorType, Value, rewrite
-from dlvm.ir.dims import at_least, floordiv, maximum
-from dlvm.ops.families import Movement
+from dlvm.ir import Dim, Op, TensorType, Value, rewrite
+from dlvm.ir.dims import at_least, floordiv, maximum, mod
+from dlvm.ir.positions import Index
+from dlvm.ops.families import IndexMap, Read
 
 from .movement import Diagonal, Permute, Reshape
 from .sections import Slice
@@ -41,7 +40,7 @@ def _check(op: Op, x: TensorType, axes: Any, *others: Any) -> None:
         raise ShapeError(f"{op.name}: expected steps and dilations of at least 1, found {others}")
 
 
-class Patches(Movement):
+class Patches(IndexMap):
     """The windows that slide along some axes: ``y[.., q, .., p] = x[.., q*step + p*dilation, ..]``.
 
     The positions ``q`` take the place of the axis and the taps ``p`` come last, one axis for each
@@ -75,14 +74,12 @@ class Patches(Movement):
     def batched(self, size: Dim) -> dict[str, Any]:
         return {"axes": tuple(a + 1 for a in self.axes)}
 
-    def reference(self, *operands: Array) -> Any:
-        (x,) = operands
-        for axis, *numbers in zip(self.axes, self.sizes, self.steps, self.dilations, strict=True):
-            size, step, dilation = map(int, numbers)
-            count = int(positions(x.shape[axis], size, step, dilation))
-            places = np.arange(count)[:, None] * step + np.arange(size) * dilation
-            x = np.moveaxis(np.take(x, places, axis), axis + 1, -1)
-        return x
+    def reads(self, index: Index) -> tuple[Read, ...]:
+        rank, found = self.x.type.rank, list(index[: self.x.type.rank])
+        numbers = zip(self.axes, index[rank:], self.steps, self.dilations, strict=True)
+        for axis, tap, step, dilation in numbers:
+            found[axis] = found[axis] * step + tap * dilation
+        return (Read(0, tuple(found)),)
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         extents = tuple(self.x.shape[a] for a in self.axes)
@@ -111,7 +108,7 @@ def all_known(sizes: tuple[Dim, ...]) -> bool:
     return all(isinstance(n, int) for n in sizes)
 
 
-class Unpatch(Movement):
+class Unpatch(IndexMap):
     """The taps of windows at their places: ``y[.., q*step + p*dilation, .., p] = x[.., q, .., p]``.
 
     Elsewhere 0. Along each of ``axes`` the positions ``q`` become as many places as ``extents``
@@ -149,13 +146,17 @@ class Unpatch(Movement):
     def batched(self, size: Dim) -> dict[str, Any]:
         return {"axes": tuple(a + 1 for a in self.axes)}
 
-    def reference(self, *operands: Array) -> Any:
-        (x,) = operands
-        taps = x.ndim - len(self.axes)
-        numbers = zip(self.axes, self.extents, self.steps, self.dilations, strict=True)
-        for i, (axis, extent, step, dilation) in enumerate(numbers):
-            x = _placed(x, axis, taps + i, int(extent), step, dilation)
-        return x
+    def reads(self, index: Index) -> tuple[Read, ...]:
+        """The window that has its tap at a place, if one of the positions does."""
+        found, conditions = list(index), list[Dim]()
+        taps = index[self.type.rank - len(self.axes) :]
+        for axis, tap, step, dilation in zip(
+            self.axes, taps, self.steps, self.dilations, strict=True
+        ):
+            ahead = index[axis] - tap * dilation
+            found[axis] = floordiv(ahead, step)
+            conditions += (ahead, (self.x.shape[axis] - 1) * step - ahead, -mod(ahead, step))
+        return (Read(0, tuple(found), tuple(conditions)),)
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         """The windows of each tap's own array: those of all arrays, where both taps are one."""
@@ -174,16 +175,3 @@ def _on_the_diagonal(x: Value, axis: int) -> Value:
     diagonal = Diagonal(Permute(x, (*others, axis, last)))
     order = [*range(axis), last - 1, *range(axis, last - 1)]
     return Permute(diagonal, tuple(order))
-
-
-def _placed(x: Array, axis: int, taps: int, extent: int, step: int, dilation: int) -> Array:
-    """One axis of windows put back in zeros."""
-    shape = list(x.shape)
-    shape[axis] = extent
-    out = np.zeros(shape, x.dtype)
-    target, source = np.moveaxis(out, (axis, taps), (0, 1)), np.moveaxis(x, (axis, taps), (0, 1))
-    count = source.shape[0]
-    for p in range(source.shape[1] if count else 0):
-        first = p * dilation
-        target[first : first + (count - 1) * step + 1 : step, p] = source[:, p]
-    return out

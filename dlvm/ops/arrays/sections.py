@@ -9,18 +9,19 @@ import numpy as np
 
 from dlvm.base.errors import DTypeError, ShapeError
 from dlvm.ir import Array, Dim, TensorType, Value, rewrite, zeros
-from dlvm.ir.dims import at_least, product
+from dlvm.ir.dims import at_least, floordiv, mod, product
 from dlvm.ir.equations import unequal, when_positive, where_positive
 from dlvm.ir.numerics import ROUNDING
+from dlvm.ir.positions import Index
 from dlvm.ir.properties import Of, Properties
 from dlvm.ops.elements.elementwise import Add
-from dlvm.ops.families import Contraction, Elementwise, Movement
+from dlvm.ops.families import Contraction, Elementwise, IndexMap, Movement, Read
 from dlvm.ops.literals import is_splat
 
 from .movement import Broadcast
 
 
-class Section(Movement):
+class Section(IndexMap):
     """What slices and updates share: ``starts``, ``sizes`` and ``steps`` inside a tensor.
 
     Index ``i`` along an axis of the section is ``start + i * step`` of the whole; steps may be
@@ -66,6 +67,9 @@ class Slice(Section):
         """The type of the window."""
         return self.check(self.x.type, self.starts, self.sizes, self.steps)
 
+    def reads(self, index: Index) -> tuple[Read, ...]:
+        return (Read(0, in_whole(self, index)),)
+
     def batched(self, size: Dim) -> dict[str, Any]:
         sizes = (size, *self.sizes)
         return {"starts": (0, *self.starts), "sizes": sizes, "steps": (1, *self.steps)}
@@ -110,6 +114,16 @@ class Update(Section):
             )
         self.check(self.x.type, self.starts, self.y.shape, self.steps)
         return self.x.type
+
+    def reads(self, index: Index) -> tuple[Read, ...]:
+        """An element of the window, or what was there."""
+        found, conditions = list[Dim](), list[Dim]()
+        axes = zip(index, self.starts, self.y.shape, self.steps, strict=True)
+        for i, start, size, step in axes:
+            ahead, stride = (i - start, step) if step > 0 else (start - i, -step)
+            found.append(floordiv(ahead, stride))
+            conditions += (ahead, (size - 1) * stride - ahead, -mod(ahead, stride))
+        return (Read(1, tuple(found), tuple(conditions)), Read(0, index))
 
     def batched(self, size: Dim) -> dict[str, Any]:
         return {"starts": (0, *self.starts), "steps": (1, *self.steps)}
@@ -175,7 +189,7 @@ def _covers(op: Update, starts: Any, sizes: Any, steps: tuple[int, ...]) -> bool
     return all(at_least(b, a) and at_least(a + n, b + m) for a, n, b, m in axes)
 
 
-class Pad(Movement):
+class Pad(IndexMap):
     """``x`` with ``low`` zeros before and ``high`` zeros behind along each axis."""
 
     name = "pad"
@@ -192,6 +206,11 @@ class Pad(Movement):
             raise ShapeError(f"pad: the sizes {self.low}, {self.high} may be negative")
         columns = zip(self.low, x.shape, self.high, strict=True)
         return x.with_shape(tuple(before + size + after for before, size, after in columns))
+
+    def reads(self, index: Index) -> tuple[Read, ...]:
+        found = tuple(i - low for i, low in zip(index, self.low, strict=True))
+        ends = zip(found, self.x.shape, strict=True)
+        return (Read(0, found, tuple(d for i, n in ends for d in (i, n - 1 - i))),)
 
     def batched(self, size: Dim) -> dict[str, Any]:
         return {"low": (0, *self.low), "high": (0, *self.high)}
@@ -228,7 +247,7 @@ def _plus(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> tuple[Dim, ...]:
     return tuple(m + n for m, n in zip(a, b, strict=True))
 
 
-class Concat(Movement):
+class Concat(IndexMap):
     """Tensors one after the other along ``axis``; other sizes agree."""
 
     name = "concat"
@@ -256,6 +275,15 @@ class Concat(Movement):
 
     def _others(self, shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
         return shape[: self.axis] + shape[self.axis + 1 :]
+
+    def reads(self, index: Index) -> tuple[Read, ...]:
+        """Each piece where the index lies in it; it lies in the last if in no other."""
+        found, i, start = list[Read](), index[self.axis], 0
+        for number, x in enumerate(self.xs):
+            begin, start = start, start + x.shape[self.axis]
+            inside = (*index[: self.axis], i - begin, *index[self.axis + 1 :])
+            found.append(Read(number, inside, (i - begin, start - 1 - i)))
+        return tuple(found)
 
     def batched(self, size: Dim) -> dict[str, Any]:
         return {"axis": self.axis + 1}

@@ -10,9 +10,10 @@ import numpy as np
 from dlvm.base.errors import DTypeError, ShapeError
 from dlvm.ir import Array, Dim, DType, TensorType, Value, rewrite, splat
 from dlvm.ir.numerics import ROUNDING
+from dlvm.ir.positions import Index
 from dlvm.ir.properties import Of, Properties
 from dlvm.ir.scalar import S, Scalars
-from dlvm.ops.families import Movement, Reduction, State, wide
+from dlvm.ops.families import IndexMap, Read, Reduction, State, wide
 
 
 class Sum(Reduction):
@@ -90,7 +91,7 @@ def sum_twice(op: Sum) -> Value | None:
             return None
 
 
-class Broadcast(Movement):
+class Broadcast(IndexMap):
     """Repeat along new axes: operand axis ``i`` becomes result axis ``axes[i]``.
 
     Sizes are never stretched here: an operand axis has the size of the result axis it becomes.
@@ -115,6 +116,9 @@ class Broadcast(Movement):
             if shape[axis] != size:
                 raise ShapeError(f"broadcast: axis {axis} of {shape} must be {size} for {x}")
         return x.with_shape(shape)
+
+    def reads(self, index: Index) -> tuple[Read, ...]:
+        return (Read(0, tuple(index[a] for a in self.axes)),)
 
     def batched(self, size: Dim) -> dict[str, Any]:
         axes = (0, *(a + 1 for a in self.axes))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from dlvm.gen.loops.builder import LoopScalars, Nest
-from dlvm.gen.loops.index import Index, ceildiv, piece, split
+from dlvm.gen.loops.index import ceildiv, piece
 from dlvm.gen.loops.rewriting import Rewriting
 from dlvm.gen.loops.statements import (
     Barrier,
@@ -23,6 +23,7 @@ from dlvm.gen.loops.statements import (
 )
 from dlvm.ir import Dim, DType
 from dlvm.ir.dims import at_least, floordiv, maximum, mod, product, substitute, symbol
+from dlvm.ir.positions import Index, split
 
 BLOCK, LANE = "%block", "%lane"
 

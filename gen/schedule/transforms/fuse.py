@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from dlvm.gen.loops.index import split
 from dlvm.gen.loops.rewriting import Rewriting
 from dlvm.gen.loops.statements import Bind, Body, Define, Let, Loop, Statement
 from dlvm.gen.schedule.transform import Transform, register
 from dlvm.ir.dims import product, symbol, symbols
+from dlvm.ir.positions import split
 
 
 @register

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from dlvm.gen.loops.index import ceildiv, split, step_of
+from dlvm.gen.loops.index import ceildiv, step_of
 from dlvm.gen.loops.rewriting import Rewriting, renamed
 from dlvm.gen.loops.statements import (
     Barrier,
@@ -28,6 +28,7 @@ from dlvm.gen.loops.statements import (
 from dlvm.gen.schedule.transform import Transform, register
 from dlvm.ir import Dim
 from dlvm.ir.dims import floordiv, mod, product, substitute, symbol
+from dlvm.ir.positions import split
 
 from .fuse import nested
 
