@@ -398,7 +398,7 @@ def ask(low: Lowering, op: Op, xs: list[View]) -> list[View]:
     """A step that calls the reference of an operation."""
     results = [low.room(t) for t in op.result_types]
     calls, sizes = low.book.calls, tuple(map(symbol, low.symbols))
-    low.steps.append(p.Ask(tuple(xs), tuple(results), sizes, len(calls)))
+    low.steps.append(p.CallPython(tuple(xs), tuple(results), sizes, len(calls)))
     calls.append((alone(op)[1], low.symbols))
     return results
 
