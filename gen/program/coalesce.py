@@ -29,6 +29,7 @@ from .steps import (
     Given,
     If,
     Launch,
+    PartOf,
     Pop,
     Program,
     Push,
@@ -38,7 +39,6 @@ from .steps import (
     Tick,
     View,
     While,
-    Within,
     reads,
     writes,
 )
@@ -53,7 +53,7 @@ class MergedStorages:
 
     members: set[Storage]
     enemies: set[Storage]
-    place: Given | Within | None
+    place: Given | PartOf | None
     loops: tuple[str, ...]
     needed_loops: tuple[str, ...]
 
@@ -126,7 +126,7 @@ def _groups(program: Program, pairs: list[tuple[View, View]]) -> dict[Storage, M
     enemies = interference(program, moved | {a for s in moved for a in around(s)})
     groups: dict[Storage, MergedStorages] = {}
     for s in moved:
-        needed = s.loops if isinstance(s.place, Within) else ()
+        needed = s.loops if isinstance(s.place, PartOf) else ()
         groups[s] = MergedStorages({s}, enemies[s], s.place, s.loops, needed)
     return groups
 
@@ -214,7 +214,7 @@ class _Resolved:
         if storage not in self.homes:
             group = self.groups.get(storage)
             place = storage.place if group is None else group.place
-            if isinstance(place, Within):
+            if isinstance(place, PartOf):
                 parent, offset = self.home(place.parent)
                 self.homes[storage] = parent, offset + place.offset
             elif group is None:

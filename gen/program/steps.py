@@ -27,7 +27,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Within:
+class PartOf:
     """A part of another storage; the offset, in elements, may name loop variables."""
 
     parent: Storage
@@ -44,7 +44,7 @@ class Storage:
     name: str
     dtype: DType
     size: Dim
-    place: Given | Within | None = None
+    place: Given | PartOf | None = None
     loops: tuple[str, ...] = ()
 
     @property
