@@ -29,10 +29,10 @@ from dlvm.target import Target
 from .arrays import Block, DeviceArray
 from .choosing import current
 from .device import Device, DeviceCode, KernelCode
+from .execution import Activation, Shared
 from .layout import MOST, Layout
 from .nvptx import block_size, emit_gpu_kernel, grid_size
 from .phases import phases
-from .running import Activation, Shared
 
 STATUS = np.zeros(WORDS, np.int64)
 
