@@ -36,7 +36,7 @@ def budget_of(memory: Any) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class Version:
     """A module of kernels, and the bytes of memory that are planned for it."""
 
     module: Module
@@ -71,7 +71,7 @@ def fitted(module: Module, budget: int, fuse: Callable[[Module], Module]) -> Mod
     raise error
 
 
-def _loops(module: Module, budget: int, fuse: Callable[[Module], Module]) -> Iterator[Made]:
+def _loops(module: Module, budget: int, fuse: Callable[[Module], Module]) -> Iterator[Version]:
     """The module, then versions with one more loop in stretches, until one is within the budget.
 
     A loop *in stretches* keeps its carried values only at the start of each stretch of trips and
@@ -98,16 +98,16 @@ def _loops(module: Module, budget: int, fuse: Callable[[Module], Module]) -> Ite
             refused.add(best.key)
 
 
-def _worth(loops: Sequence[Made]) -> list[Made]:
+def _worth(loops: Sequence[Version]) -> list[Version]:
     """The versions in which kernels may be recomputed: the first one and the last two."""
     return list(dict.fromkeys((loops[0], *loops[-2:])))
 
 
-def _made(module: Module) -> Made:
-    return Made(module, planned_bytes(module))
+def _made(module: Module) -> Version:
+    return Version(module, planned_bytes(module))
 
 
-def _attempts(made: Made, budget: int) -> Iterator[Made]:
+def _attempts(made: Version, budget: int) -> Iterator[Version]:
     """Versions with recomputation for several aims: lower by the excess, then by bisection."""
     from dlvm.opt.recompute.recomputing import within
 

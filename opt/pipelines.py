@@ -9,8 +9,8 @@ from dlvm.base.errors import IRError
 from dlvm.opt.algebra.batching import batch_pieces
 from dlvm.opt.algebra.choosing import choose_factors
 from dlvm.opt.algebra.informing import inform
+from dlvm.opt.algebra.joined_products import widen_products
 from dlvm.opt.algebra.rearranging import rearrange
-from dlvm.opt.algebra.widening import widen_products
 from dlvm.opt.kernels.fusion import fuse
 from dlvm.opt.laws.markers import forget, pass_stops
 from dlvm.opt.laws.overlaps import open_overlaps

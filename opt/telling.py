@@ -12,8 +12,8 @@ from dlvm.ir.numerics import EXACT, FAST, numerics
 from dlvm.ir.rewrite import prefixed
 from dlvm.ops import Assume
 from dlvm.opt.algebra.choosing import LAWS_OF_FACTORS
+from dlvm.opt.algebra.joined_products import LAW as WIDE
 from dlvm.opt.algebra.rearranging import rearrange
-from dlvm.opt.algebra.widening import LAW as WIDE
 from dlvm.opt.laws.simplification import simplify
 from dlvm.opt.pipelines import meaning
 from dlvm.opt.regions.inlining import keep_reachable

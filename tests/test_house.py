@@ -105,6 +105,21 @@ def test_a_class_counts_with_the_bases_that_only_it_has():
     assert sizes(a="", b="a", c="a", d="b c", e="a") == {"a": 10, "d": 30, "e": 10}
 
 
+def test_a_base_of_which_objects_are_made_is_a_class_by_itself():
+    part, whole = Class(10, frozenset()), Class(300, frozenset({"a"}), made=True)
+    assert whole_sizes({"a": part, "b": whole, "c": Class(10, frozenset("b"))}) == {
+        "b": 310,
+        "c": 10,
+    }
+
+
+def test_objects_are_made_where_a_class_is_called_by_any_name(tmp_path: Path):
+    files = {"a": "class A:\n    x = 1", "b": "from .a import A as B\nclass C(B):\n    x = 1"}
+    for call, made in {"B()": True, "B.x": False, "B.x()": False, "C()": False}.items():
+        found = large_classes.classes(written(tmp_path, **files, c=f"from .b import B, C\n{call}"))
+        assert found["p.a.A"].made is made
+
+
 def test_bases_are_found_through_the_files_that_pass_them_on(tmp_path: Path):
     found = large_classes.classes(
         written(

@@ -1,7 +1,8 @@
 """Functions written in the languages of other tools: ``dlvm.export`` and the formats it knows.
 
 ``program`` brings a function to operations that stand alone, ``formulas`` and ``compositions``
-write operations that a format lacks in others, and ``formats`` is the table of formats.
+write operations that a format lacks in others, ``foreign`` is the table of names in each format,
+and ``formats`` that of formats.
 """
 
 from __future__ import annotations

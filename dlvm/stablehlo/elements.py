@@ -10,49 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from dlvm import ops
+from dlvm.exporting.foreign import FLOATS_ONLY, names_of
 from dlvm.ir import BOOL, DType, Op, TensorType
 from dlvm.ops.elements.casting import WHOLE, nan_bits
 
 from .text import Term, Text
-
-WORDS: dict[type[Op], str] = {
-    ops.Add: "add",
-    ops.Sub: "subtract",
-    ops.Mul: "multiply",
-    ops.Div: "divide",
-    ops.Neg: "negate",
-    ops.Abs: "abs",
-    ops.Not: "not",
-    ops.And: "and",
-    ops.Or: "or",
-    ops.Xor: "xor",
-    ops.Maximum: "maximum",
-    ops.Minimum: "minimum",
-    ops.Sqrt: "sqrt",
-    ops.Floor: "floor",
-    ops.Ceil: "ceil",
-    ops.Round: "round_nearest_even",
-    ops.Exp: "exponential",
-    ops.Expm1: "exponential_minus_one",
-    ops.Log: "log",
-    ops.Log1p: "log_plus_one",
-    ops.Tanh: "tanh",
-    ops.Sin: "sine",
-    ops.Cos: "cosine",
-    ops.Tan: "tan",
-    ops.Cbrt: "cbrt",
-    ops.Pow: "power",
-    ops.Atan2: "atan2",
-    ops.Sigmoid: "logistic",
-    ops.Fmod: "remainder",
-    ops.Erf: "chlo.erf",
-    ops.Erfc: "chlo.erfc",
-    ops.Erfinv: "chlo.erf_inv",
-    ops.LGamma: "chlo.lgamma",
-    ops.Digamma: "chlo.digamma",
-}
-FLOATS_ONLY = (ops.Floor, ops.Ceil, ops.Round, ops.Trunc, ops.Fmod)
-"""Integers have these by their formulas."""
 
 
 def has(op: Op) -> bool:
@@ -63,12 +25,17 @@ def has(op: Op) -> bool:
         return op.type.dtype.kind in "if"
     if isinstance(op, ops.FloorDiv):
         return op.type.dtype.is_integer
-    return type(op) in WORDS or type(op) in FORMS
+    return has_word(op) or type(op) in FORMS
+
+
+def has_word(op: Op) -> bool:
+    """Whether one operation of StableHLO or CHLO is the whole of it."""
+    return names_of(op).stablehlo != ""
 
 
 def word(t: Text, op: Op, xs: Sequence[Term]) -> Term:
     """An operation with a word of its own."""
-    return t.one(WORDS[type(op)], xs, op.type)
+    return t.one(names_of(op).stablehlo, xs, op.type)
 
 
 def compared(t: Text, relation: str, x: Term, y: Term) -> Term:

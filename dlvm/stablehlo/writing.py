@@ -67,7 +67,7 @@ class Inliner:
 
     def _one(self, op: Op, xs: Sequence[Term]) -> tuple[Term, ...]:
         kind = type(op)
-        if kind in elements.WORDS:
+        if elements.has_word(op):
             return (elements.word(self.text, op, xs),)
         if kind in elements.FORMS:
             return (elements.FORMS[kind](self.text, op, xs),)

@@ -10,14 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import islice
 
-import numpy as np
-
 from dlvm.base.errors import DlvmError, Origin
-from dlvm.ir import Array, Declaration, Function, Module, Op
+from dlvm.ir import Array, Module, Op
 from dlvm.ops.families import Control, Creation, Effect, Movement
 from dlvm.ops.flow.custom import CustomJvp, CustomVjp
-from dlvm.trust.alone import alone
-from dlvm.trust.rounding import Run
+from dlvm.trust.alone import alone, operands_of, reached
 
 from .findings import Blame
 
@@ -39,11 +36,9 @@ def guilty(
     With ``of_values``, the wrong number is the value that the derivative rule returns, not the
     slope. With ``stated``, only derivatives that the program states are checked.
     """
-    machine = Run(module, seen={})
     try:
-        with np.errstate(all="ignore"):
-            machine.enter(module.main.name, arrays)
-        seen = ((op, xs) for op, xs in (machine.seen or {}).items() if op.ruled or not stated)
+        every = operands_of(module, module.main.name, arrays)
+        seen = ((op, xs) for op, xs in every.items() if op.ruled or not stated)
         for op, operands in islice(seen, CHECKED_OPERATIONS):
             wrt = () if is_surrogate(op) else varied(op)
             single = alone(op, operands, module) if wrt else None
@@ -79,23 +74,7 @@ def surrogates(module: Module) -> tuple[Op, ...]:
     Those that only other functions of the module run are none of it: each operation that is
     checked alone comes with the whole module.
     """
-    found: list[Op] = []
-    pending, seen = [module.main], {module.main.name}
-    while pending:
-        for op in pending.pop().walk():
-            found += [op] * is_surrogate(op)
-            if op.called is not None and op.called.name not in seen:
-                seen.add(op.called.name)
-                pending.append(_written(module, op.called.name))
-    return tuple(found)
-
-
-def _written(module: Module, name: str) -> Function:
-    """The function of this name, or the one that a derivative of this name is derived from."""
-    entry = module.entry(name)
-    while isinstance(entry, Declaration):
-        entry = module.entry(entry.of)
-    return entry
+    return tuple(op for op in reached(module, module.main) if is_surrogate(op))
 
 
 def varied(op: Op) -> tuple[int, ...]:

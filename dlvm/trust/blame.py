@@ -12,8 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from dlvm.base.errors import UserError
 from dlvm.cost import Count
 from dlvm.gen.build import build, emit
@@ -28,12 +26,11 @@ from dlvm.ops.families import Effect, Elementwise
 from dlvm.passes import PASSES, Pass
 from dlvm.target import Target
 
-from .alone import alone
+from .alone import alone, operands_of
 from .answers import Question, answered, differ, unlike
 from .derivatives import guilty_operation
 from .examine import Examination, copies, examined
 from .failure import Failure, Law
-from .rounding import Run
 from .showing import shown_after, shown_before
 
 BELOW = ("lower", "coalesce", "memory", "emit", "machine")
@@ -179,13 +176,8 @@ def guilty_code(
     found: Failure, question: Question, target: Target
 ) -> tuple[Module, list[Array], Op] | None:
     """The first operation that fails alone in the same way; of a kernel, one that it contains."""
-    machine = Run(question.module, seen={})
-    try:
-        with np.errstate(all="ignore"):
-            machine.enter(question.module.main.name, copies(question))
-    except UserError:
-        return None
-    for op, operands in (machine.seen or {}).items():
+    module = question.module
+    for op, operands in operands_of(module, module.main.name, copies(question)).items():
         if isinstance(op, Effect) or (op.one_nest and op.dataflow is not None):
             continue
         single = alone(op, operands)

@@ -26,7 +26,7 @@ from dlvm.ir.interpret import bind
 from dlvm.ops import NextAfter, StopGradient
 from dlvm.ops.families import Effect
 
-from .alone import alone
+from .alone import alone, operands_of, reached
 from .answers import Answer, Question, differ
 from .failure import Failure, Law
 from .recast import widened
@@ -107,7 +107,8 @@ def _arguments(
     """The expanded module, and the arguments of its functions when the first one is called."""
     whole = expand(wide)
     main = _in(whole.main, arrays)
-    given: dict[str, Sequence[Array]] = dict(_calls(whole, main))
+    ran = operands_of(whole, whole.main.name, main).items()
+    given: dict[str, Sequence[Array]] = {op.called.name: xs for op, xs in ran if op.called}
     given.setdefault(whole.main.name, main)
     for d in wide.declarations:
         if d.of in given:
@@ -135,19 +136,6 @@ def _lanes(d: Declaration, arrays: Sequence[Array]) -> list[Array]:
     ]
 
 
-def _calls(module: Module, arrays: Sequence[Array]) -> Iterator[tuple[str, list[Array]]]:
-    """The arguments of each function in its first call during a run of the module."""
-    machine = Run(module, seen={})
-    try:
-        with np.errstate(all="ignore"):
-            machine.enter(module.main.name, arrays)
-    except UserError:
-        return
-    for op, operands in (machine.seen or {}).items():
-        if op.called is not None:
-            yield op.called.name, operands
-
-
 def _in(fn: Function, arrays: Sequence[Array]) -> list[Array]:
     """Copies of the arrays in the element types of the parameters."""
     return [np.array(a).astype(p.dtype.numpy) for a, p in zip(arrays, fn.params, strict=True)]
@@ -171,20 +159,9 @@ def states_its_own(module: Module, fn: Function) -> bool:
 
 def stating(module: Module, fn: Function) -> Iterator[Op]:
     """The operations of a function whose stated derivatives may differ from their slopes."""
-    for op in _reached(module, fn):
+    for op in reached(module, fn):
         if op.ruled is not None or isinstance(op, StopGradient | NextAfter):
             yield op
-
-
-def _reached(module: Module, fn: Function) -> Iterator[Op]:
-    """Every operation that a call of the function may run."""
-    pending, seen = [fn], {fn.name}
-    while pending:
-        for op in pending.pop().walk():
-            yield op
-            if op.called is not None and op.called.name not in seen:
-                seen.add(op.called.name)
-                pending.append(module.function(op.called.name))
 
 
 def slopes(d: Declaration, module: Module, given: Sequence[Array]) -> Slopes | None:
@@ -297,13 +274,7 @@ def _guilty_in(
 ) -> tuple[Module, list[Array], Op, Law] | None:
     primal = module.function(d.of)
     arrays = _of_primal(d, module, given)
-    machine = Run(module, seen={})
-    try:
-        with np.errstate(all="ignore"):
-            machine.enter(d.of, _in(primal, arrays))
-    except UserError:
-        return None
-    for op, operands in (machine.seen or {}).items():
+    for op, operands in operands_of(module, d.of, _in(primal, arrays)).items():
         if op.called is not None or isinstance(op, Effect) or not op.operands:
             continue
         if (made := _declared(op, operands, d.kind)) is None:

@@ -13,7 +13,7 @@ from dlvm.base.errors import Origin
 from dlvm.compile import OnDevice, Road
 from dlvm.gen.aot.joined import assembly_of
 from dlvm.gen.program.memory import Arena
-from dlvm.gen.program.steps import Ask, Program
+from dlvm.gen.program.steps import CallPython, Program
 
 from .groups import NONE, Groups
 from .stages import Line, Stage
@@ -96,7 +96,7 @@ def _group(name: str, kernels: Mapping[str, int]) -> int:
 def _steps(lines: list[Line], code: Code, groups: Groups) -> Iterator[Line]:
     """The same lines; those that launch a kernel or call Python come from their own operations."""
     launches = iter(code.program.launches())
-    asked = iter([step for step in code.program.walk() if isinstance(step, Ask)])
+    asked = iter([step for step in code.program.walk() if isinstance(step, CallPython)])
     for line, group in lines:
         if group == NONE and line.lstrip().startswith("launch @"):
             yield line, groups.of(next(launches).places)

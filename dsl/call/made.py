@@ -20,7 +20,7 @@ ATTRIBUTE = "__dlvm_made__"
 KEPT = 64
 
 
-class Made(dict[Hashable, Staged]):
+class Derived(dict[Hashable, Staged]):
     """Objects derived from one function; ``functools.wraps`` may copy the table to others by
     mistake.
     """
@@ -30,19 +30,19 @@ class Made(dict[Hashable, Staged]):
         self.of = weakref.ref(of)
 
 
-_others: dict[Fun, Made] = {}
+_others: dict[Fun, Derived] = {}
 
 
 def made_of(f: Fun) -> dict[Hashable, Staged]:
     """The table of objects derived from a function."""
     if isinstance(f, types.FunctionType) or (is_staged(f) and not f.is_method):
-        found: Made | None = vars(f).get(ATTRIBUTE)
+        found: Derived | None = vars(f).get(ATTRIBUTE)
         if found is None or found.of() is not f:
-            found = vars(f)[ATTRIBUTE] = Made(f)
+            found = vars(f)[ATTRIBUTE] = Derived(f)
         return found
     try:
         if f not in _others and len(_others) >= KEPT:
             _others.pop(next(iter(_others)), None)
-        return _others.setdefault(f, Made(f))
+        return _others.setdefault(f, Derived(f))
     except TypeError:  # without a hash, or without weak references: for this time only
         return {}

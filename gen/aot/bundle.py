@@ -24,7 +24,7 @@ from .joined import joined
 from .layout import Layout, Slot, image, layout
 from .linking import shared
 from .page import page
-from .rooms import region, start_of_region, whole
+from .scratch import region, start_of_region, whole
 from .wasm import module
 from .writing import json_file
 

@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from dlvm.gen.loops.status import WORDS
 from dlvm.gen.program.memory import Arena, plan
 from dlvm.gen.program.steps import (
-    Ask,
     CallFunction,
+    CallPython,
     Copy,
     EndUnless,
     For,
@@ -204,7 +204,7 @@ class Driver:
                     self.w.jump("leave")
             case Show(x=x, index=index):
                 self.show(index, x)
-            case Ask():
+            case CallPython():
                 row = self.table("asked", "ptr", [self.address(v) for v in step.xs + step.results])
                 self.tell(~step.index, row, step.sizes)
             case CallFunction():

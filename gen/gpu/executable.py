@@ -17,7 +17,7 @@ from dlvm.gen.program.control import to_program
 from dlvm.gen.program.memory import Arena, plan
 from dlvm.gen.program.promises import ALIGNED, promises
 from dlvm.gen.program.report import Report, program_bytes, program_flops
-from dlvm.gen.program.steps import Ask, EndUnless, Program
+from dlvm.gen.program.steps import CallPython, EndUnless, Program
 from dlvm.gen.program.text import program_text
 from dlvm.gen.schedule.blocks import GpuPlanner
 from dlvm.gen.schedule.text import Schedule, schedule_text
@@ -29,10 +29,10 @@ from dlvm.target import Target
 from .arrays import Block, DeviceArray
 from .choosing import current
 from .device import Device, DeviceCode, KernelCode
+from .execution import Activation, Shared
 from .layout import MOST, Layout
 from .nvptx import block_size, emit_gpu_kernel, grid_size
 from .phases import phases
-from .running import Activation, Shared
 
 STATUS = np.zeros(WORDS, np.int64)
 
@@ -237,7 +237,7 @@ class _Texts(Mapping[str, str]):
 def refuse(program: Program) -> None:
     """An error for what no GPU runs, with the user's line."""
     for step in program.walk():
-        if isinstance(step, Ask):
+        if isinstance(step, CallPython):
             op = program.calls[step.index][0]
             raise UserError(
                 f"{op.name} has no kernel for a GPU: its reference is a function of Python",

@@ -1,4 +1,4 @@
-"""Coefficients of the polynomials in the rooms of functions, lowest power first.
+"""Coefficients of the polynomials of these functions, lowest power first.
 
 Chebyshev interpolation at 120 bits, rounded to the type; printed by tests/gen/fit.py, which
 says of each what it approximates and where, and a test holds the two equal.

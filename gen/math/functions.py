@@ -1,6 +1,6 @@
 """The words that are functions of floats: which code each has, in any number of lanes.
 
-Each is a polynomial of ours in a room of its own, right for NaN, infinities, zeros of either
+Each is a polynomial of ours in the file of its family, right for NaN, infinities, zeros of either
 sign and denormal numbers; ``docs/accuracy.md`` says how near each comes to the exact value.
 """
 

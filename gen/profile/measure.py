@@ -23,7 +23,7 @@ from dlvm.gen.loops.work import flops
 from dlvm.gen.program.control import Plans
 from dlvm.gen.program.lives import lives
 from dlvm.gen.program.memory import plan
-from dlvm.gen.program.steps import Ask, Copy, Launch, Program
+from dlvm.gen.program.steps import CallPython, Copy, Launch, Program
 from dlvm.gen.program.text import view_text
 from dlvm.gen.program.timed import BETWEEN, FIRST, START, Timed, entered_with, timed
 from dlvm.gen.runtime import ticks
@@ -186,7 +186,7 @@ def _named(place: Timed, program: Program) -> tuple[str, tuple[Origin, ...]]:
             return kernel.name, origins
         case Copy(source=source, target=view):
             return f"copy {_short(source)} to {_short(view)}", ()
-        case Ask(index=index):
+        case CallPython(index=index):
             op = program.calls[index][0]
             return f"Python's {op.name}", (op.origin,) if op.origin else ()
         case shown:

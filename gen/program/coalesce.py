@@ -21,14 +21,15 @@ from dlvm.ir.dims import substitute, symbols
 
 from .liveness import Liveness, around
 from .steps import (
-    Ask,
     CallFunction,
+    CallPython,
     Copy,
     EndUnless,
     For,
     Given,
     If,
     Launch,
+    PartOf,
     Pop,
     Program,
     Push,
@@ -38,7 +39,6 @@ from .steps import (
     Tick,
     View,
     While,
-    Within,
     reads,
     writes,
 )
@@ -53,7 +53,7 @@ class MergedStorages:
 
     members: set[Storage]
     enemies: set[Storage]
-    place: Given | Within | None
+    place: Given | PartOf | None
     loops: tuple[str, ...]
     needed_loops: tuple[str, ...]
 
@@ -126,7 +126,7 @@ def _groups(program: Program, pairs: list[tuple[View, View]]) -> dict[Storage, M
     enemies = interference(program, moved | {a for s in moved for a in around(s)})
     groups: dict[Storage, MergedStorages] = {}
     for s in moved:
-        needed = s.loops if isinstance(s.place, Within) else ()
+        needed = s.loops if isinstance(s.place, PartOf) else ()
         groups[s] = MergedStorages({s}, enemies[s], s.place, s.loops, needed)
     return groups
 
@@ -149,7 +149,7 @@ def interference(program: Program, among: set[Storage]) -> dict[Storage, set[Sto
                 for other in live:
                     if other is not source and other not in around(view.storage):
                         apart(target, other)
-        if isinstance(step, Launch | Ask | CallFunction):
+        if isinstance(step, Launch | CallPython | CallFunction):
             pairs = overlaps_forbidden(step) if isinstance(step, Launch) else _all_apart(step)
             for a, b in pairs:
                 if a in among and b in among:
@@ -159,7 +159,7 @@ def interference(program: Program, among: set[Storage]) -> dict[Storage, set[Sto
     return found
 
 
-def _all_apart(step: Ask | CallFunction) -> list[tuple[Storage, Storage]]:
+def _all_apart(step: CallPython | CallFunction) -> list[tuple[Storage, Storage]]:
     """What a function writes is nothing else that it reads or writes."""
     touched = dict.fromkeys(v.storage for v in (*reads(step), *step.results))
     return [(v.storage, s) for v in step.results for s in touched if s is not v.storage]
@@ -214,7 +214,7 @@ class _Resolved:
         if storage not in self.homes:
             group = self.groups.get(storage)
             place = storage.place if group is None else group.place
-            if isinstance(place, Within):
+            if isinstance(place, PartOf):
                 parent, offset = self.home(place.parent)
                 self.homes[storage] = parent, offset + place.offset
             elif group is None:
@@ -271,7 +271,7 @@ class _Resolved:
                 return replace(step, condition=self.view(condition))
             case Show(x=x):
                 return replace(step, x=self.view(x))
-            case Ask(xs=xs, results=results):
+            case CallPython(xs=xs, results=results):
                 return replace(step, xs=self.views(xs), results=self.views(results))
             case CallFunction(arguments=arguments, results=results):
                 views = {"arguments": self.views(arguments), "results": self.views(results)}

@@ -60,7 +60,7 @@ from dlvm.ops import (
 from . import steps as p
 from .dense_sections import dense_sections
 from .parallel import is_apart
-from .steps import Copy, Given, Program, Storage, View, Within
+from .steps import Copy, Given, PartOf, Program, Storage, View
 
 AnyOp = TypeVar("AnyOp", bound=Op)
 Lower = Callable[["Lowering", Any, list[View]], list[View]]
@@ -253,7 +253,7 @@ class Lowering:
         """A view of the caller's memory or of a constant."""
         return View(Storage(name, type_.dtype, type_.size, Given(kind, index)), type_)
 
-    def room(self, type_: TensorType, within: Within | None = None) -> View:
+    def room(self, type_: TensorType, within: PartOf | None = None) -> View:
         """New memory for a value, or a part of another storage."""
         name = f"t{self.storages}"
         self.storages += 1
@@ -398,7 +398,7 @@ def ask(low: Lowering, op: Op, xs: list[View]) -> list[View]:
     """A step that calls the reference of an operation."""
     results = [low.room(t) for t in op.result_types]
     calls, sizes = low.book.calls, tuple(map(symbol, low.symbols))
-    low.steps.append(p.Ask(tuple(xs), tuple(results), sizes, len(calls)))
+    low.steps.append(p.CallPython(tuple(xs), tuple(results), sizes, len(calls)))
     calls.append((alone(op)[1], low.symbols))
     return results
 
@@ -501,4 +501,4 @@ def lowering_of(op: Op) -> Lower:
 def part_of(low: Lowering, whole: View, index: Dim) -> View:
     """The slice of a stacked result that one trip fills."""
     view = whole.slice(index)
-    return low.room(view.type, Within(whole.storage, view.offset))
+    return low.room(view.type, PartOf(whole.storage, view.offset))

@@ -24,8 +24,8 @@ from dlvm.ir.taps import Line, record
 
 from .memory import Arena, plan
 from .steps import (
-    Ask,
     CallFunction,
+    CallPython,
     Copy,
     EndUnless,
     For,
@@ -166,7 +166,7 @@ class Machine:
                 self.leave_if_failed()
             case CallFunction():
                 self.enter(step)
-            case Ask(xs=xs, results=results, sizes=sizes, index=index):
+            case CallPython(xs=xs, results=results, sizes=sizes, index=index):
                 op, names = self.program.calls[index]
                 known = dict(zip(names, map(self.size, sizes), strict=True))
                 found = Interpreter(Module(()), known).step(op, [self.array(x).copy() for x in xs])

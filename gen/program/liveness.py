@@ -13,11 +13,11 @@ from .steps import (
     For,
     Given,
     If,
+    PartOf,
     Program,
     Step,
     Storage,
     While,
-    Within,
     may_raise,
     reads,
     writes,
@@ -37,7 +37,7 @@ def outlives(program: Program) -> set[Storage]:
 
 def around(storage: Storage) -> Iterable[Storage]:
     """The storages that a storage is a part of."""
-    while isinstance(storage.place, Within):
+    while isinstance(storage.place, PartOf):
         storage = storage.place.parent
         yield storage
 

@@ -27,7 +27,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Within:
+class PartOf:
     """A part of another storage; the offset, in elements, may name loop variables."""
 
     parent: Storage
@@ -44,7 +44,7 @@ class Storage:
     name: str
     dtype: DType
     size: Dim
-    place: Given | Within | None = None
+    place: Given | PartOf | None = None
     loops: tuple[str, ...] = ()
 
     @property
@@ -189,7 +189,7 @@ class Show:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Ask:
+class CallPython:
     """Call the reference of an operation that no kernel computes; ``calls`` has it at that index.
 
     ``sizes`` are the symbols of the function at this place.
@@ -226,9 +226,9 @@ Told: TypeAlias = tuple[str, TensorType, str]
 """The label and type of a value that is given out, and whether to ``print`` or to ``tap``."""
 Called: TypeAlias = tuple[Op, tuple[str, ...]]
 """An operation whose reference is called, and the names of the sizes that a call of it passes."""
-Step: TypeAlias = (
-    Launch | Copy | If | While | For | Push | Pop | EndUnless | Show | Ask | CallFunction | Tick
-)
+Calls: TypeAlias = CallPython | CallFunction
+"""A step that runs code outside of its function."""
+Step: TypeAlias = Launch | Copy | If | While | For | Push | Pop | EndUnless | Show | Calls | Tick
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -306,7 +306,7 @@ def walk(steps: tuple[Step, ...]) -> Iterator[Step]:
 
 def may_raise(step: Step) -> bool:
     """Whether a step by itself can end the call with an error of the user's."""
-    return isinstance(step, EndUnless | Ask | CallFunction) or (
+    return isinstance(step, EndUnless | Calls) or (
         isinstance(step, Launch) and step.kernel.may_raise
     )
 
@@ -326,7 +326,7 @@ def reads(step: Step) -> list[View]:
             return [tape]
         case Show(x=x):
             return [x]
-        case Ask(xs=xs):
+        case CallPython(xs=xs):
             return [*xs]
         case CallFunction(arguments=arguments):
             return [*arguments]
@@ -345,7 +345,7 @@ def writes(step: Step) -> list[View]:
             return [result]
         case Pop(xs=xs, result=result):
             return [*xs, result]
-        case Ask(results=results) | CallFunction(results=results):
+        case CallPython(results=results) | CallFunction(results=results):
             return [*results]
         case _:
             return []

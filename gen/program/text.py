@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from .memory import Arena, plan
 from .steps import (
-    Ask,
     CallFunction,
+    CallPython,
     Copy,
     EndUnless,
     For,
@@ -86,7 +86,7 @@ def _step(step: Step, indent: str, lines: list[str]) -> None:
 
 
 def leaf_text(
-    step: Launch | Copy | Push | Pop | EndUnless | Show | Ask | CallFunction | Tick,
+    step: Launch | Copy | Push | Pop | EndUnless | Show | CallPython | CallFunction | Tick,
 ) -> str:
     """A step without steps inside."""
     match step:
@@ -104,7 +104,7 @@ def leaf_text(
             sizes = f" sizes ({', '.join(map(str, step.sizes))})" if step.sizes else ""
             results = _list(step.results)
             return f"enter @{step.callee}({_list(step.arguments)}) -> ({results}){sizes}"
-        case Ask():
+        case CallPython():
             return f"call reference {step.index} ({_list(step.xs)}) -> ({_list(step.results)})"
         case Show():
             return f"show {view_text(step.x)} as {step.index}"

@@ -13,8 +13,8 @@ from dlvm.base.errors import UserError
 from dlvm.ir.dims import substitute
 
 from .steps import (
-    Ask,
     CallFunction,
+    CallPython,
     Copy,
     For,
     If,
@@ -37,7 +37,7 @@ class Timed:
     """A step that is measured: its slot, and the function and the loop variables around it."""
 
     slot: int
-    step: Launch | Copy | Ask | Show
+    step: Launch | Copy | CallPython | Show
     function: Program
     loops: tuple[For, ...]
 
@@ -57,7 +57,7 @@ class _Timer:
     def _ticked(self, steps: tuple[Step, ...], loops: tuple[For, ...]) -> Iterator[Step]:
         fresh = False  # whether the step before has just ticked
         for step in steps:
-            if not isinstance(step, Launch | Copy | Ask | Show):
+            if not isinstance(step, Launch | Copy | CallPython | Show):
                 yield self.inside(step, loops)
                 fresh = False
                 continue
@@ -80,7 +80,7 @@ class _Timer:
             case _:
                 return step
 
-    def slot(self, step: Launch | Copy | Ask | Show, loops: tuple[For, ...]) -> int:
+    def slot(self, step: Launch | Copy | CallPython | Show, loops: tuple[For, ...]) -> int:
         """A new slot for a step."""
         slot = FIRST + len(self.found)
         if slot >= self.most:

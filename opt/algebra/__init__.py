@@ -6,6 +6,7 @@ from . import (
     chains,
     contractions,
     convolutions,
+    joined_products,
     known,
     outers,
     parts,
@@ -14,7 +15,6 @@ from . import (
     selections,
     solves,
     sums,
-    widening,
 )
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "chains",
     "contractions",
     "convolutions",
+    "joined_products",
     "known",
     "outers",
     "parts",
@@ -31,5 +32,4 @@ __all__ = [
     "selections",
     "solves",
     "sums",
-    "widening",
 ]

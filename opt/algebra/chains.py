@@ -20,7 +20,7 @@ from dlvm.ops import Broadcast, Matmul, Mul, Neg, Reshape, transposed
 
 from .examples import wide
 from .factors import Factor, Sketch, step_work, times, turned_about
-from .products import Opened, Product, flat
+from .products import MayTakeApart, Product, flat
 from .structure import scaled
 
 
@@ -100,7 +100,7 @@ def cheapest_order(op: Matmul) -> Value | None:
     return reordered(op, everything)
 
 
-def reordered(op: Op, opened: Opened) -> Value | None:
+def reordered(op: Op, opened: MayTakeApart) -> Value | None:
     """A product with those of its operands taken apart that may be."""
     if not isinstance(op, Matmul):
         return None

@@ -46,18 +46,18 @@ class Product:
     opened: int = 0
 
 
-Opened = Callable[[Value], bool]
+MayTakeApart = Callable[[Value], bool]
 """Whether a value may be taken apart."""
 
 
-def apart(value: Value, opened: Opened) -> Product:
+def apart(value: Value, opened: MayTakeApart) -> Product:
     """A single value as a product."""
     product = Product()
     _add(product, value, False, opened)
     return product
 
 
-def flat(x: Value, y: Value, opened: Opened) -> Product:
+def flat(x: Value, y: Value, opened: MayTakeApart) -> Product:
     """The product ``x y`` as a list; values that are not opened are factors as they are."""
     product = Product()
     _add(product, x, False, opened)
@@ -65,7 +65,7 @@ def flat(x: Value, y: Value, opened: Opened) -> Product:
     return product
 
 
-def _add(product: Product, value: Value, turned: bool, opened: Opened) -> None:
+def _add(product: Product, value: Value, turned: bool, opened: MayTakeApart) -> None:
     """Appends the factors of a value, or of its transpose."""
     if product.opened < MOST and _open(product, value, turned, opened):
         return
@@ -95,7 +95,7 @@ def _orthonormal_columns(factor: Factor) -> bool:
             return False
 
 
-def _open(product: Product, value: Value, turned: bool, opened: Opened) -> bool:
+def _open(product: Product, value: Value, turned: bool, opened: MayTakeApart) -> bool:
     """Appends what a value is made of; False where it is a factor of its own."""
     if is_transpose(value):
         assert isinstance(value, Permute)
@@ -132,7 +132,7 @@ def _window_of_identity(value: Value) -> Factor | None:
             return None
 
 
-def _take_apart(product: Product, value: Value, turned: bool, opened: Opened) -> bool:
+def _take_apart(product: Product, value: Value, turned: bool, opened: MayTakeApart) -> bool:
     """Appends the parts of a value; False where it has none, and of f16 where it is a scaling.
 
     Attention scales its operands so that their product stays below 65,504, where f16 ends.
@@ -177,7 +177,7 @@ def _add_repeated(product: Product, x: Value, value: Broadcast, turned: bool) ->
     product.factors += [f.transpose() for f in reversed(both)] if turned else both
 
 
-def _take_apart_scaling(product: Product, value: Mul, turned: bool, opened: Opened) -> bool:
+def _take_apart_scaling(product: Product, value: Mul, turned: bool, opened: MayTakeApart) -> bool:
     if (found := structure.scaled(value)) is not None:
         x, number = found
         assert isinstance(number, Broadcast)

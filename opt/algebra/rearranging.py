@@ -15,7 +15,7 @@ from dlvm.passes import finite_function_pass
 
 from .chains import cheapest_order, everything, nothing, reordered
 from .ledger import Ledger, Proposal
-from .products import Factor, Opened, flat
+from .products import Factor, MayTakeApart, flat
 
 ROUNDS = 6
 """How often a function is gone through at most."""
@@ -123,9 +123,9 @@ def _proposers(op: Op, ledger: Ledger, laws: Laws) -> Iterator[Proposer]:
             yield cheapest_order, partial(reordered, opened=opened)
 
 
-def _ways(op: Matmul, ledger: Ledger) -> list[Opened]:
+def _ways(op: Matmul, ledger: Ledger) -> list[MayTakeApart]:
     """To take everything apart, to leave what others use, and to leave all: those that differ."""
-    found: dict[tuple[Factor, ...], Opened] = {}
+    found: dict[tuple[Factor, ...], MayTakeApart] = {}
     for opened in (everything, ledger.alone, nothing):
         found.setdefault(tuple(flat(op.x, op.y, opened).factors), opened)
     return list(found.values())

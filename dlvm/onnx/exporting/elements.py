@@ -7,83 +7,44 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dlvm import ops
+from dlvm.exporting.foreign import FLOATS_ONLY, names_of
 from dlvm.ir import BOOL, I64, Op, TensorType, Value, splat, zeros
 
 from .nodes import Nodes, Term
 
-FLOATS: dict[type[Op], str] = {
-    ops.Div: "Div",
-    ops.Sqrt: "Sqrt",
-    ops.Floor: "Floor",
-    ops.Ceil: "Ceil",
-    ops.Round: "Round",
-    ops.Exp: "Exp",
-    ops.Log: "Log",
-    ops.Sin: "Sin",
-    ops.Cos: "Cos",
-    ops.Tan: "Tan",
-    ops.Asin: "Asin",
-    ops.Acos: "Acos",
-    ops.Atan: "Atan",
-    ops.Sinh: "Sinh",
-    ops.Cosh: "Cosh",
-    ops.Tanh: "Tanh",
-    ops.Asinh: "Asinh",
-    ops.Acosh: "Acosh",
-    ops.Atanh: "Atanh",
-    ops.Erf: "Erf",
-    ops.Sigmoid: "Sigmoid",
-    ops.Pow: "Pow",
-    ops.IsNan: "IsNaN",
-    ops.IsInf: "IsInf",
-}
-NUMBERS: dict[type[Op], str] = {
-    ops.Add: "Add",
-    ops.Sub: "Sub",
-    ops.Mul: "Mul",
-    ops.Neg: "Neg",
-    ops.Abs: "Abs",
-    ops.Sign: "Sign",
-    ops.Maximum: "Max",
-    ops.Minimum: "Min",
-    ops.Less: "Less",
-    ops.LessEqual: "LessOrEqual",
-}
-LOGIC: dict[type[Op], str] = {ops.Not: "Not", ops.And: "And", ops.Or: "Or", ops.Xor: "Xor"}
+OF_BOOLS = ("Not", "And", "Or", "Xor", "Equal")
 
 
 def has(op: Op) -> bool:
     """Whether an element-wise operation is written here."""
-    if isinstance(op, ops.Fmod | ops.Trunc) or type(op) in FLOATS:
+    if isinstance(op, FLOATS_ONLY):
         return op.operands[0].dtype.is_float
     if isinstance(op, ops.FloorDiv):
         return op.type.dtype.is_integer
-    if type(op) in NUMBERS:
-        return op.operands[0].dtype.kind != "b"
     if isinstance(op, ops.Select):
         return op.type.dtype.kind != "b"
-    return type(op) in LOGIC or isinstance(op, ops.Equal | ops.Cast)
+    if isinstance(op, ops.Cast):
+        return True
+    name = _name(op)
+    return name in OF_BOOLS or (name != "" and op.operands[0].dtype.kind != "b")
+
+
+def _name(op: Op) -> str:
+    """The name of the one node for an operation; empty where there is none."""
+    name = names_of(op).onnx
+    of_bools = name != "" and op.operands[0].dtype.kind == "b"
+    return name.removeprefix("Bitwise") if of_bools else name
 
 
 def written(n: Nodes, op: Op, xs: Sequence[Term]) -> Term:
     """The node, or nodes, of an operation."""
-    kind = type(op)
-    if kind in FLOATS or kind in NUMBERS:
-        return n.one({**FLOATS, **NUMBERS}[kind], xs, op.type)
-    if kind in LOGIC:
-        bits = "" if op.type.dtype.kind == "b" else "Bitwise"
-        return n.one(f"{bits}{LOGIC[kind]}", xs, op.type)
-    return FORMS[kind](n, op, xs)
+    name = _name(op)
+    return n.one(name, xs, op.type) if name else FORMS[type(op)](n, op, xs)
 
 
 def select(n: Nodes, op: Op, xs: Sequence[Term]) -> Term:
     """One of two by a condition."""
     return n.one("Where", xs, op.type)
-
-
-def equal(n: Nodes, op: Op, xs: Sequence[Term]) -> Term:
-    """A comparison."""
-    return n.one("Equal", xs, op.type)
 
 
 def fmod(n: Nodes, op: Op, xs: Sequence[Term]) -> Term:
@@ -154,7 +115,6 @@ def _saturated(n: Nodes, x: Term, t: TensorType) -> Term:
 
 FORMS: dict[type[Op], Callable[[Nodes, Op, Sequence[Term]], Term]] = {
     ops.Select: select,
-    ops.Equal: equal,
     ops.Fmod: fmod,
     ops.Trunc: trunc,
     ops.FloorDiv: floordiv,

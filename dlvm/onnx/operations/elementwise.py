@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dlvm.dsl.words.namespace import xp
+from dlvm.exporting.foreign import NAMES
 from dlvm.nn import elu, gelu, hard_silu, relu, softplus, softsign
 from dlvm.onnx.table import Call, operation
 from dlvm.onnx.tensors import dtype_of
@@ -22,15 +23,19 @@ def _reciprocal(x: Any) -> Any:
     return like(1 / x, x)
 
 
+def _named(operands: int) -> dict[str, Callable[..., Any]]:
+    """The users' functions of operations that ONNX has, by its names for them."""
+    return {
+        names.onnx: getattr(xp, kind.public or kind.name)
+        for kind, names in NAMES.items()
+        if names.onnx and sum(slot.kind == "operand" for slot in kind.layout) == operands
+    }
+
+
 UNARY: dict[str, Unary] = {
-    **{"Abs": xp.abs, "Acos": xp.acos, "Acosh": xp.acosh, "Asin": xp.asin, "Asinh": xp.asinh},
-    **{"Atan": xp.atan, "Atanh": xp.atanh, "Ceil": xp.ceil, "Cos": xp.cos, "Cosh": xp.cosh},
-    **{"Erf": xp.erf, "Exp": xp.exp, "Floor": xp.floor, "IsNaN": xp.isnan, "Log": xp.log},
-    **{"Neg": xp.negative, "Not": xp.logical_not, "Sigmoid": xp.sigmoid, "Sign": xp.sign},
-    **{"Sin": xp.sin, "Sinh": xp.sinh, "Sqrt": xp.sqrt, "Tan": xp.tan, "Tanh": xp.tanh},
+    **_named(1),
+    **{"Not": xp.logical_not, "Reciprocal": _reciprocal, "Identity": lambda x: x},
     **{"Relu": relu, "Softplus": softplus, "Softsign": softsign, "HardSwish": hard_silu},
-    **{"BitwiseNot": xp.bitwise_invert, "Round": xp.rint, "Reciprocal": _reciprocal},
-    **{"Identity": lambda x: x},
 }
 """Operations of one operand that a function of dlvm computes as it is."""
 
@@ -61,11 +66,9 @@ def _power(x: Any, y: Any) -> Any:
 
 
 BINARY: dict[str, Callable[[Any, Any], Any]] = {
-    **{"Add": xp.add, "Sub": xp.subtract, "Mul": xp.multiply, "Div": _divided, "Pow": _power},
-    **{"And": xp.logical_and, "Or": xp.logical_or, "Xor": xp.logical_xor, "Equal": xp.equal},
-    **{"Greater": xp.greater, "GreaterOrEqual": xp.greater_equal, "Less": xp.less},
-    **{"LessOrEqual": xp.less_equal, "BitwiseAnd": xp.bitwise_and, "BitwiseOr": xp.bitwise_or},
-    **{"BitwiseXor": xp.bitwise_xor},
+    **_named(2),
+    **{"And": xp.logical_and, "Or": xp.logical_or, "Xor": xp.logical_xor},
+    **{"Greater": xp.greater, "GreaterOrEqual": xp.greater_equal, "Div": _divided, "Pow": _power},
 }
 """Operations of two operands, which broadcast."""
 

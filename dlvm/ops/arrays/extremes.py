@@ -19,6 +19,9 @@ from dlvm.ops.families import Reduction, State, wide
 
 from .sums import Sum, spread
 
+UFUNCS = {"max": np.maximum, "min": np.minimum}
+"""NumPy's function of two elements for each order."""
+
 
 def worst(dtype: DType, word: str) -> float | int:
     """What every element is at least as extreme as."""

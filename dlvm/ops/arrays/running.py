@@ -23,7 +23,7 @@ from dlvm.ops.elements.logic import Equal, Less, Select
 from dlvm.ops.elements.meanings import with_zeros_in_order
 from dlvm.ops.families import Reduction, Running, State, wide
 
-from .extremes import Max, Min
+from .extremes import UFUNCS, Max, Min, worst
 from .reduction import LogSumExp, Sum, powers_below
 
 
@@ -104,7 +104,24 @@ class CumulativeSum(Cumulative):
         return (CumulativeSum(dy[0], self.axis, not self.reverse, self.exclusive),)
 
 
-class CumulativeMax(Cumulative):
+class CumulativeExtreme(Cumulative):
+    """A running extreme by the order that ``word`` says, ``max`` or ``min``."""
+
+    accepts = "biuf"
+    word: ClassVar[str]
+
+    def ordered(self, states: Array, elements: Array) -> Array:
+        return with_zeros_in_order(states, elements, self.word, self.seen)
+
+    def reference(self, *operands: Array) -> Any:
+        first = worst(self.x.dtype, self.word)
+        return self.accumulated(UFUNCS[self.word], wide(operands[0]), first)
+
+    def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
+        return (to_extremes(self, dy[0]),)
+
+
+class CumulativeMax(CumulativeExtreme):
     """Running maximum along ``axis``; NaN from the first NaN on; of nothing, the lowest value.
 
     Ties among the elements so far share the cotangent evenly.
@@ -112,23 +129,14 @@ class CumulativeMax(Cumulative):
 
     name = "cumulative_max"
     folds = Max
-    accepts = "biuf"
+    word = "max"
     x: Value
     axis: int
     reverse: bool = False
     exclusive: bool = False
 
-    def ordered(self, states: Array, elements: Array) -> Array:
-        return with_zeros_in_order(states, elements, "max", self.seen)
 
-    def reference(self, *operands: Array) -> Any:
-        return self.accumulated(np.maximum, wide(operands[0]), self.x.dtype.lowest)
-
-    def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
-        return (to_extremes(self, Less, dy[0]),)
-
-
-class CumulativeMin(Cumulative):
+class CumulativeMin(CumulativeExtreme):
     """Running minimum along ``axis``; NaN from the first NaN on; of nothing, the highest value.
 
     Ties among the elements so far share the cotangent evenly.
@@ -136,20 +144,11 @@ class CumulativeMin(Cumulative):
 
     name = "cumulative_min"
     folds = Min
-    accepts = "biuf"
+    word = "min"
     x: Value
     axis: int
     reverse: bool = False
     exclusive: bool = False
-
-    def ordered(self, states: Array, elements: Array) -> Array:
-        return with_zeros_in_order(states, elements, "min", self.seen)
-
-    def reference(self, *operands: Array) -> Any:
-        return self.accumulated(np.minimum, wide(operands[0]), self.x.dtype.highest)
-
-    def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
-        return (to_extremes(self, lambda before, x: Less(x, before), dy[0]),)
 
 
 class CumulativeLogSumExp(Cumulative):
@@ -234,13 +233,14 @@ def carried_back(op: Running, a: Value, dy: Value) -> Value:
     return dy + LinearRecurrence(a, a * dy, op.axis, not op.reverse, True)
 
 
-def to_extremes(op: Cumulative, beats: Callable[[Value, Value], Value], dy: Value) -> Value:
+def to_extremes(op: CumulativeExtreme, dy: Value) -> Value:
     """What comes back to the elements that are a running extremum, shared evenly by ties so far."""
     other, x = op.other(), op.x
     before, after = (op, other) if op.exclusive else (other, op)
     dtype = dy.dtype.compute
     zero, one = zeros(x.type.with_dtype(dtype)), splat(1, x.type.with_dtype(dtype))
-    same = Select(beats(before, x), zero, one)
+    beaten = Less(before, x) if op.word == "max" else Less(x, before)
+    same = Select(beaten, zero, one)
     tied = Select(Equal(x, after), one, zero)
     count = LinearRecurrence(same, tied, op.axis, op.reverse, op.exclusive)
     share = Select(Less(zero, count), Cast(dy, dtype) / Maximum(count, one), zero)

@@ -6,7 +6,7 @@ result never depends on who comes first.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from dlvm.ir.scalar import S, Scalars
 from dlvm.ops.elements.logic import Equal, Select
 from dlvm.ops.elements.meanings import with_zeros_in_order
 
+from .extremes import UFUNCS
 from .indexing import Gather, Scatter, ScatterAdd, at_flat
 from .movement import Reshape
 
@@ -169,19 +170,24 @@ class ScatterMul(_Numeric):
 
 
 class _Extreme(_Numeric):
-    """The larger, or the smaller, of old and new; those who tie share the cotangent evenly."""
+    """The extreme of old and new by ``word``; those who tie share the cotangent evenly."""
 
-    def write_extremes(self, ufunc: Any, word: str, target: Array, at: Array, rows: Array) -> None:
+    word: ClassVar[str]
+
+    def write(self, target: Array, at: Array, rows: Array) -> None:
         """Unbuffered extremes; NumPy leaves open which of two zeros is kept."""
         before = target.copy()
-        ufunc.at(target, at, rows)
+        UFUNCS[self.word].at(target, at, rows)
 
         def anywhere(truths: Array) -> Array:
-            here = (before == 0) & (np.signbit(before) == (word == "min"))
+            here = (before == 0) & (np.signbit(before) == (self.word == "min"))
             np.logical_or.at(here, at, truths)
             return here
 
-        target[...] = with_zeros_in_order(target, rows, word, anywhere)
+        target[...] = with_zeros_in_order(target, rows, self.word, anywhere)
+
+    def combine(self, s: Scalars[S], old: S, new: S) -> S:
+        return s.binary(self.word, old, new)
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         u, where = self.updates, self.where
@@ -200,19 +206,13 @@ class ScatterMax(_Extreme):
     """
 
     name = "scatter_max"
+    word = "max"
     x: Value
     indices: Value
     updates: Value
     axis: int
     batch: int = 0
     mode: str = "error"
-
-    def write(self, target: Array, at: Array, rows: Array) -> None:
-        """Unbuffered maximum."""
-        self.write_extremes(np.maximum, "max", target, at, rows)
-
-    def combine(self, s: Scalars[S], old: S, new: S) -> S:
-        return s.binary("max", old, new)
 
 
 class ScatterMin(_Extreme):
@@ -222,16 +222,10 @@ class ScatterMin(_Extreme):
     """
 
     name = "scatter_min"
+    word = "min"
     x: Value
     indices: Value
     updates: Value
     axis: int
     batch: int = 0
     mode: str = "error"
-
-    def write(self, target: Array, at: Array, rows: Array) -> None:
-        """Unbuffered minimum."""
-        self.write_extremes(np.minimum, "min", target, at, rows)
-
-    def combine(self, s: Scalars[S], old: S, new: S) -> S:
-        return s.binary("min", old, new)

@@ -10,39 +10,31 @@ from dlvm.ir import Array, Value
 from dlvm.ir.scalar import S, Scalars
 from dlvm.ops.families import Elementwise
 
+from .logic import Bitwise
 
-class ShiftLeft(Elementwise):
+
+class ShiftLeft(Bitwise):
     """Bits ``y`` places up, zeros coming in; 0 where y is negative or at least the width."""
 
     name = "shift_left"
     public = "bitwise_left_shift"
+    word = "shl"
     accepts = "iu"
     nondifferentiable = "it works on integers"
     x: Value
     y: Value
 
-    def reference(self, *operands: Array) -> Any:
-        return np.left_shift(*operands)
 
-    def scalar(self, s: Scalars[S], *x: S) -> S:
-        return s.binary("shl", *x)
-
-
-class ShiftRight(Elementwise):
+class ShiftRight(Bitwise):
     """Bits ``y`` places down, the sign coming in; a negative y counts as at least the width."""
 
     name = "shift_right"
     public = "bitwise_right_shift"
+    word = "shr"
     accepts = "iu"
     nondifferentiable = "it works on integers"
     x: Value
     y: Value
-
-    def reference(self, *operands: Array) -> Any:
-        return np.right_shift(*operands)
-
-    def scalar(self, s: Scalars[S], *x: S) -> S:
-        return s.binary("shr", *x)
 
 
 class IntegerPower(Elementwise):

@@ -21,7 +21,6 @@ class Comparison(Elementwise):
 
     accepts = "biuf"
     nondifferentiable = "its result is bool"
-    relation: ClassVar[str] = ""
 
     def infer(self) -> TensorType | tuple[TensorType, ...]:
         """As element-wise, with bool elements."""
@@ -29,15 +28,24 @@ class Comparison(Elementwise):
         assert isinstance(found, TensorType)
         return found.with_dtype(BOOL)
 
+
+class Relation(Comparison):
+    """A relation of two numbers, which has one name here and in NumPy."""
+
+    relation: ClassVar[str]
+
     def properties(self, of: Of) -> Properties:
         """What comparing rows with columns leaves out; symmetry of what is compared."""
-        symmetry = super().properties(of)
-        return (
-            mask_properties(self.relation, *self.operands) | symmetry if self.relation else symmetry
-        )
+        return mask_properties(self.relation, *self.operands) | super().properties(of)
+
+    def reference(self, *operands: Array) -> Any:
+        return getattr(np, self.name)(*operands)
+
+    def scalar(self, s: Scalars[S], *x: S) -> S:
+        return s.binary(self.relation, *x)
 
 
-class Less(Comparison):
+class Less(Relation):
     """``x < y``."""
 
     name = "less"
@@ -45,14 +53,8 @@ class Less(Comparison):
     x: Value
     y: Value
 
-    def reference(self, *operands: Array) -> Any:
-        return np.less(*operands)
 
-    def scalar(self, s: Scalars[S], *x: S) -> S:
-        return s.binary(self.relation, *x)
-
-
-class LessEqual(Comparison):
+class LessEqual(Relation):
     """``x <= y``."""
 
     name = "less_equal"
@@ -60,14 +62,8 @@ class LessEqual(Comparison):
     x: Value
     y: Value
 
-    def reference(self, *operands: Array) -> Any:
-        return np.less_equal(*operands)
 
-    def scalar(self, s: Scalars[S], *x: S) -> S:
-        return s.binary(self.relation, *x)
-
-
-class Equal(Comparison):
+class Equal(Relation):
     """``x == y``; NaN equals nothing."""
 
     name = "equal"
@@ -76,78 +72,57 @@ class Equal(Comparison):
     x: Value
     y: Value
 
+
+class Bitwise(Elementwise):
+    """A function of every bit, which is a scalar function here and public here and in NumPy."""
+
+    accepts = "biu"
+    nondifferentiable = "it works on bools and integers"
+    word: ClassVar[str]
+
     def reference(self, *operands: Array) -> Any:
-        return np.equal(*operands)
+        return getattr(np, self.public)(*operands)
 
     def scalar(self, s: Scalars[S], *x: S) -> S:
-        return s.binary(self.relation, *x)
+        return s.binary(self.word, *x)
 
 
-class And(Elementwise):
+class And(Bitwise):
     """Both: of bools, or of every bit of integers."""
 
-    name = "and"
+    name = word = "and"
     commutes = True
     public = "bitwise_and"
-    accepts = "biu"
-    nondifferentiable = "it works on bools and integers"
     x: Value
     y: Value
 
-    def reference(self, *operands: Array) -> Any:
-        return np.bitwise_and(*operands)
 
-    def scalar(self, s: Scalars[S], *x: S) -> S:
-        return s.binary("and", *x)
-
-
-class Or(Elementwise):
+class Or(Bitwise):
     """Either or both: of bools, or of every bit of integers."""
 
-    name = "or"
+    name = word = "or"
     commutes = True
     public = "bitwise_or"
-    accepts = "biu"
-    nondifferentiable = "it works on bools and integers"
     x: Value
     y: Value
 
-    def reference(self, *operands: Array) -> Any:
-        return np.bitwise_or(*operands)
 
-    def scalar(self, s: Scalars[S], *x: S) -> S:
-        return s.binary("or", *x)
-
-
-class Xor(Elementwise):
+class Xor(Bitwise):
     """One of the two and not the other: of bools, or of every bit of integers."""
 
-    name = "xor"
+    name = word = "xor"
     commutes = True
     public = "bitwise_xor"
-    accepts = "biu"
-    nondifferentiable = "it works on bools and integers"
     x: Value
     y: Value
 
-    def reference(self, *operands: Array) -> Any:
-        return np.bitwise_xor(*operands)
 
-    def scalar(self, s: Scalars[S], *x: S) -> S:
-        return s.binary("xor", *x)
-
-
-class Not(Elementwise):
+class Not(Bitwise):
     """The other truth of a bool; every bit of an integer flipped."""
 
-    name = "not"
+    name = word = "not"
     public = "bitwise_invert"
-    accepts = "biu"
-    nondifferentiable = "it works on bools and integers"
     x: Value
-
-    def reference(self, *operands: Array) -> Any:
-        return np.invert(*operands)
 
     def scalar(self, s: Scalars[S], *x: S) -> S:
         return s.unary("not", *x)

@@ -5,72 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from dlvm import ops
+from dlvm.exporting.foreign import NAMES
 from dlvm.ir import BOOL, DTYPES, DType, Op, Value, zeros
 
 from .table import Place, Results, filled, reads, whole
 from .tree import Node, unreadable
 
-WORDS: dict[str, type[Op]] = {
-    "add": ops.Add,
-    "subtract": ops.Sub,
-    "multiply": ops.Mul,
-    "negate": ops.Neg,
-    "abs": ops.Abs,
-    "sign": ops.Sign,
-    "not": ops.Not,
-    "and": ops.And,
-    "or": ops.Or,
-    "xor": ops.Xor,
-    "maximum": ops.Maximum,
-    "minimum": ops.Minimum,
-    "remainder": ops.Fmod,
-    "sqrt": ops.Sqrt,
-    "floor": ops.Floor,
-    "ceil": ops.Ceil,
-    "round_nearest_even": ops.Round,
-    "exponential": ops.Exp,
-    "exponential_minus_one": ops.Expm1,
-    "log": ops.Log,
-    "log_plus_one": ops.Log1p,
-    "tanh": ops.Tanh,
-    "sine": ops.Sin,
-    "cosine": ops.Cos,
-    "tan": ops.Tan,
-    "cbrt": ops.Cbrt,
-    "atan2": ops.Atan2,
-    "logistic": ops.Sigmoid,
-    "is_finite": ops.IsFinite,
-    "shift_left": ops.ShiftLeft,
+KINDS: dict[str, type[Op]] = {
+    name if "." in name else f"stablehlo.{name}": kind
+    for kind, names in NAMES.items()
+    for name in (names.stablehlo, names.only_read)
+    if name
 }
-CHLO: dict[str, type[Op]] = {
-    "erf": ops.Erf,
-    "erfc": ops.Erfc,
-    "erf_inv": ops.Erfinv,
-    "lgamma": ops.LGamma,
-    "digamma": ops.Digamma,
-    "sinh": ops.Sinh,
-    "cosh": ops.Cosh,
-    "tan": ops.Tan,
-    "asin": ops.Asin,
-    "acos": ops.Acos,
-    "atan": ops.Atan,
-    "asinh": ops.Asinh,
-    "acosh": ops.Acosh,
-    "atanh": ops.Atanh,
-    "next_after": ops.NextAfter,
-    "is_inf": ops.IsInf,
-}
-BOTH = {"and": ops.And, "or": ops.Or, "add": ops.Or, "multiply": ops.And}
+OF_BOOLS: dict[type[Op], type[Op]] = {ops.Add: ops.Or, ops.Mul: ops.And}
 """What arithmetic on bools means."""
 
 
-@reads(*(f"stablehlo.{w}" for w in WORDS), *(f"chlo.{w}" for w in CHLO))
+@reads(*KINDS)
 def word(node: Node, xs: Sequence[Value], place: Place) -> Results:
-    """An operation that the language has."""
-    dialect, name = node.name.split(".")
-    kind = WORDS[name] if dialect == "stablehlo" else CHLO[name]
+    """An operation that the language has; those that mean more have a reader below."""
+    kind = KINDS[node.name]
     if xs[0].dtype == BOOL:
-        kind = BOTH.get(name, kind)
+        kind = OF_BOOLS.get(kind, kind)
     return kind(*xs)
 
 
