@@ -27,7 +27,7 @@ KNOWN = {
     "dlvm.dsl.trace.tensor.Tensor": 360,
     "dlvm.gen.call.entry_code.EntryCode": 360,
     "dlvm.gen.cpu.driver.Driver": 310,
-    "dlvm.gen.gpu.nvptx._GpuAccess": 310,
+    "dlvm.gen.gpu.nvptx._GpuAccess": 290,
     "dlvm.gen.gpu.nvptx._GpuEmitter": 370,
     "dlvm.gen.math.instructions.LlvmScalars": 270,
     "dlvm.gen.products.objects._Product": 350,

@@ -38,7 +38,8 @@ from dlvm.gen.loops.statements import (
 )
 from dlvm.gen.math.instructions import LlvmScalars
 from dlvm.gen.schedule.transforms.vectorize import WIDEST as LANES
-from dlvm.gen.text.lanes import Val, number, splat, stored_type, vector
+from dlvm.gen.text.access import vector
+from dlvm.gen.text.lanes import Val, number, splat, stored_type
 from dlvm.gen.text.module import FunctionWriter, Lines, Text
 from dlvm.gen.text.sizes import Offsets, Vector
 from dlvm.ir import BOOL, Dim
@@ -227,7 +228,7 @@ class Emitter:
             self.offsets.first(self.offsets.known(d))
             for d in (turn.offset, turn.step, turn.rows, turn.columns)
         )
-        at = self.w.value(f"getelementptr {place.element}, ptr {place.pointer}, i64 {offset}")
+        at = self.w.step(place.element, place.pointer, offset)
         rest = ", ".join(f"i64 {size}" for size in sizes)
         self.w.do(f"call void @{name}(ptr {at}, {rest}, ptr {to}, i64 {turn.width}, i64 0)")
 
@@ -380,8 +381,8 @@ class Emitter:
             with self.failure(bad, lanes, s.code):
                 which = self._failing(bad, index)
                 for word, value in enumerate((str(s.code), which, size)):
-                    to = self.w.value(f"getelementptr i64, ptr %status, i64 {word}")
-                    self.w.do(f"store i64 {value}, ptr {to}, align 8")
+                    to = self.w.step("i64", "%status", word)
+                    self.w.store("i64", value, to, 8)
 
     @contextmanager
     def _lanes(self, lanes: int) -> Generator[None]:
@@ -399,7 +400,7 @@ class Emitter:
             truth = vector("i1", lanes)
             bad = self.w.call("i1", f"llvm.vector.reduce.or.v{lanes}i1", (truth, bad))
         with self.w.when(bad):
-            before = self.w.value("load i64, ptr %status, align 8")
+            before = self.w.load("i64", "%status", 8)
             with self.w.when(self.w.value(f"icmp eq i64 {before}, 0")):
                 yield
 

@@ -149,8 +149,8 @@ class _Product(Panels):
 
     def share(self, w: FunctionWriter, count: str) -> str:
         """The units of one thread: one part for each, as every part copies y for itself."""
-        at = w.value(f"getelementptr i64, ptr %context, i64 {THREADS}")
-        found = w.value(f"load i64, ptr {at}, align 8")
+        at = w.step("i64", "%context", THREADS)
+        found = w.load("i64", at, 8)
         threads = w.call("i64", "llvm.smax.i64", ("i64", found), ("i64", "1"))
         return ceiling(w, count, threads)
 

@@ -15,6 +15,8 @@ from typing import TypeAlias
 
 from dlvm.target import Target
 
+from .access import Kind, MemoryAccess, vector
+
 Lines: TypeAlias = "list[str | Lines]"
 NAME = re.compile(r"%[\w.]+")
 ARRAY = re.compile(r"= alloca (\[.*?\])")
@@ -155,6 +157,8 @@ class FunctionWriter:
         self.arrays: Lines = []
         self.head: Lines = []
         self.lines: Lines = []
+        self.accesses = 0
+        """How many instructions that touch memory were written."""
         self._count = 0
         self._block = "entry"
 
@@ -186,6 +190,54 @@ class FunctionWriter:
             return self.value(line)
         self.do(line)
         return ""
+
+    def step(
+        self,
+        element: str,
+        pointer: str,
+        index: str | int,
+        into: Lines | None = None,
+        lanes: int = 1,
+    ) -> str:
+        """A pointer so many elements further on, or one for each lane."""
+        each = vector("i64", lanes)
+        return self.value(f"getelementptr {element}, ptr {pointer}, {each} {index}", into)
+
+    # -- what touches memory -------------------------------------------------------------------
+
+    def access(self, access: MemoryAccess, into: Lines | None = None, name: str = "") -> str:
+        """The one place where what touches memory is written; the name of what it reads."""
+        self.accesses += 1
+        if access.intrinsic:
+            return self.call(access.result, access.intrinsic, *access.arguments)
+        if access.writes or name:
+            self.do(f"{name} = {access}" if name else str(access))
+            return name
+        return self.value(str(access), into)
+
+    def load(
+        self,
+        type_: str,
+        pointer: str,
+        align: int = 0,
+        *,
+        order: str = "",
+        into: Lines | None = None,
+        name: str = "",
+    ) -> str:
+        """What lies in memory."""
+        access = MemoryAccess(Kind.LOAD, pointer, type_, align=align, order=order)
+        return self.access(access, into, name)
+
+    def store(
+        self, type_: str, value: str | int, pointer: str, align: int = 0, *, order: str = ""
+    ) -> None:
+        """Write a value to memory."""
+        self.access(MemoryAccess(Kind.STORE, pointer, type_, 1, align, value, order=order))
+
+    def copy(self, target: str, source: str, size: str) -> None:
+        """Copy bytes to where they do not overlap themselves."""
+        self.access(MemoryAccess(Kind.COPY, target, "i8", value=source, size=size))
 
     def array(self, type_: str, alignment: int = 64) -> str:
         """Memory of the function's own."""
