@@ -75,7 +75,7 @@ def emit_sizes(interface: Interface, text: Text) -> None:
     """Add the function to a module, where there are symbols and they can be read off."""
     if not interface.symbols or bound_by(interface) is None:
         return
-    w = FunctionWriter(text)
+    w = FunctionWriter(text, trusted=True)
     offsets = Offsets(w)
     for i, name in enumerate(interface.symbols):
         at = w.step("i64", "%symbols", i, into=w.head)

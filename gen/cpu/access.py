@@ -131,7 +131,7 @@ class Access:
     def _one(self, place: Address, offset: Dim, where: tuple[Dim, ...]) -> Val:
         pointer = self._address(place, offset)
         if where:
-            self.w.text.globals[ZERO] = f"@{ZERO} = private constant i64 0"
+            self.w.text.constant(ZERO, "i64", "0")
             condition = self._all(where)
             pointer = self.w.value(f"select i1 {condition}, ptr {pointer}, ptr @{ZERO}")
         text = self.w.load(place.element, pointer, place.dtype.bytes)

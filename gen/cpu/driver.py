@@ -99,7 +99,7 @@ class Driver:
         self.times = times
         self.arena = arena
         self.text = text
-        self.w = FunctionWriter(text)
+        self.w = FunctionWriter(text, trusted=True)
         self.offsets = Offsets(self.w)
         self.size = self.offsets.index
         self.bases: dict[Storage, str] = {}

@@ -40,7 +40,7 @@ from dlvm.gen.math.instructions import LlvmScalars
 from dlvm.gen.schedule.transforms.vectorize import WIDEST as LANES
 from dlvm.gen.text.access import vector
 from dlvm.gen.text.lanes import Val, number, splat, stored_type
-from dlvm.gen.text.module import FunctionWriter, Lines, Text
+from dlvm.gen.text.module import FunctionWriter, Lines, Listener, Text
 from dlvm.gen.text.sizes import Offsets, Vector
 from dlvm.ir import BOOL, Dim
 from dlvm.ir.dims import at_least, symbol
@@ -57,12 +57,17 @@ BESIDE = 4  # registers of lanes that run a loop of their own
 LONGEST = max(WIDEST * BESIDE, LANES)
 
 
-def emit_kernel(kernel: LoopKernel, target: Target, shared: frozenset[str] = frozenset()) -> Text:
+def emit_kernel(
+    kernel: LoopKernel,
+    target: Target,
+    shared: frozenset[str] = frozenset(),
+    listener: type[Listener] | None = None,
+) -> Text:
     """The function of a kernel and everything it needs, as pieces of a module.
 
     Buffers that are not ``shared`` with others are promised to be alone in their memory.
     """
-    text = Text.of(target, hides_masks(target))
+    text = Text.of(target, hides_masks(target), listener)
     w = FunctionWriter(text)
     work = Emitter(w, kernel, target, shared)
     work.whole()
@@ -120,7 +125,7 @@ class Emitter:
                 memory = s.scalar.memory
                 if isinstance(memory, Table):
                     name = f"{self.kernel.name}.{memory.name}"
-                    self.w.text.globals[name] = _table(name, memory)
+                    self.w.text.constant(name, *_table(memory))
                     self.access.places[memory.name] = Address(f"@{name}", memory.dtype)
 
     def whole(self) -> None:
@@ -413,11 +418,12 @@ class Emitter:
         return self.w.value(f"extractelement {index.type} {index.text}, {bits} {lane}")
 
 
-def _table(name: str, table: Table) -> str:
+def _table(table: Table) -> tuple[str, str]:
+    """The type and the value of constant data."""
     element = stored_type(table.dtype)
     numbers = table.array.reshape(-1).tolist() if table.dtype.kind != "f" else table.array.flat
     items = ", ".join(f"{element} {_stored(x, table)}" for x in numbers)
-    return f"@{name} = private constant [{table.array.size} x {element}] [{items}]"
+    return f"[{table.array.size} x {element}]", f"[{items}]"
 
 
 def _stored(x: float, table: Table) -> str:

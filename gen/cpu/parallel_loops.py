@@ -82,7 +82,7 @@ def _turns(
 
 def _entry(text: Text, name: str, around: int) -> None:
     """What ``@fork`` calls: takes the environment apart, and gives the trips what is their own."""
-    w = FunctionWriter(text)
+    w = FunctionWriter(text, trusted=True)
     names = [f"%{t}" for t in TABLES] + [f"%around{i}" for i in range(around)] + ["%bytes"]
     types = ["ptr"] * len(TABLES) + ["i64"] * (around + 1)
     for i, (type_, value) in enumerate(zip(types, names, strict=True), HEAD):

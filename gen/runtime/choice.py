@@ -165,9 +165,7 @@ def _record(w: FunctionWriter) -> str:
     index = w.value(f"sub i64 {63 - SMALLEST}, {least}")
     known = w.value(f"call i64 @llvm.umin.i64(i64 {index}, i64 {RECORDS - 1})")
     first = w.value(f"mul i64 {known}, {SIZE}")
-    return w.value(
-        f"getelementptr i64, ptr %choice, i64 {w.value(f'add i64 {first}, {len(Head)}')}"
-    )
+    return w.step("i64", "%choice", w.value(f"add i64 {first}, {len(Head)}"))
 
 
 def _now(w: FunctionWriter) -> str:

@@ -1,7 +1,8 @@
 """What generated code reads and writes: a record of each instruction that touches memory.
 
-``FunctionWriter.access`` writes every one of them; the functions of the runtime that are text from
-the start (the tape, the pool of threads) are not written by it.
+``FunctionWriter.access`` writes every one of them, after it has told the listener of the module, if
+there is one. The functions of the runtime that are text from the start (the tape, the pool of
+threads) are not written by it.
 """
 
 from __future__ import annotations
@@ -33,6 +34,17 @@ class Kind(StrEnum):
     GATHER = "masked.gather"
     SCATTER = "masked.scatter"
     COPY = "memcpy"
+
+
+PLAIN = (Kind.LOAD, Kind.STORE)
+"""What LLVM has instructions for; the others are calls."""
+TOUCHING = (" load ", "  store ", "@llvm.masked.", "@llvm.mem")
+"""What the lines have in common by which memory is touched."""
+
+
+def touching(body: str) -> int:
+    """How many instructions of a function touch memory."""
+    return sum(any(word in line for word in TOUCHING) for line in body.splitlines())
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +79,14 @@ class MemoryAccess:
 
     def __str__(self) -> str:
         """The instruction, without the name of its result."""
-        if self.intrinsic:
+        if self.kind not in PLAIN:
             given = ", ".join(f"{type_} {value}" for type_, value in self.arguments)
             return f"call {self.result} @{self.intrinsic}({given})"
-        value = f" {self.value}" if self.writes else ""
-        order = f" {self.order}" if self.order else ""
+        type_ = self.type if self.kind is Kind.LOAD else f"{self.type} {self.value}"
         align = f", align {self.align}" if self.align else ""
-        word = f"{self.kind} atomic" if self.order else self.kind
-        return f"{word} {self.type}{value}, ptr {self.pointer}{order}{align}"
+        if self.order:
+            return f"{self.kind} atomic {type_}, ptr {self.pointer} {self.order}{align}"
+        return f"{self.kind} {type_}, ptr {self.pointer}{align}"
 
     @property
     def result(self) -> str:
@@ -83,9 +95,7 @@ class MemoryAccess:
 
     @property
     def intrinsic(self) -> str:
-        """The function that does it; empty where LLVM has an instruction."""
-        if self.kind in (Kind.LOAD, Kind.STORE):
-            return ""
+        """The function that does it, where LLVM has no instruction."""
         if self.kind is Kind.COPY:
             return "llvm.memcpy.p0.p0.i64"
         return f"llvm.{self.kind}.{suffix(self.element, self.lanes)}.{self._each}p0"

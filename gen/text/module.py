@@ -11,11 +11,11 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import prod
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from dlvm.target import Target
 
-from .access import Kind, MemoryAccess, vector
+from .access import PLAIN, Kind, MemoryAccess, vector
 
 Lines: TypeAlias = "list[str | Lines]"
 NAME = re.compile(r"%[\w.]+")
@@ -37,6 +37,34 @@ class Part:
 
     text: Callable[[], str]
     code: Callable[[], bytes]
+
+
+class Listener(Protocol):
+    """Is told what one function does with memory, while it is written."""
+
+    def __init__(self, w: FunctionWriter) -> None: ...
+
+    def accessed(self, access: MemoryAccess, into: Lines) -> MemoryAccess:
+        """Before an access is written to these lines; gives what is written instead."""
+        ...
+
+    def stepped(self, result: str, pointer: str) -> None:
+        """A pointer was made of another one."""
+        ...
+
+    def ended(self, name: str) -> None:
+        """The function is complete, and has this name."""
+        ...
+
+    @staticmethod
+    def taken(block: str, size: str) -> str:
+        """The instruction that follows when a block of memory was taken."""
+        ...
+
+    @staticmethod
+    def given_back(block: str) -> str:
+        """The instruction before a block is given back."""
+        ...
 
 
 @dataclass(slots=True)
@@ -61,9 +89,15 @@ class Text:
     functions: dict[str, str] = field(default_factory=dict[str, str])
     objects: dict[str, Part] = field(default_factory=dict[str, "Part"])
     """Modules of functions that are only declared here, by the names of these."""
+    listener: type[Listener] | None = None
+    """Who is told what each function does with memory."""
+    constants: dict[str, str] = field(default_factory=dict[str, str])
+    """The types of the constants of the module."""
 
     @staticmethod
-    def of(target: Target, hides_masks: bool = False) -> Text:
+    def of(
+        target: Target, hides_masks: bool = False, listener: type[Listener] | None = None
+    ) -> Text:
         """An empty module for a target."""
         return Text(
             attributes(target),
@@ -73,7 +107,13 @@ class Text:
             target.word,
             target.doubles,
             target.fma,
+            listener=listener,
         )
+
+    def constant(self, name: str, type_: str, value: str, linkage: str = "private") -> None:
+        """Define constant data."""
+        self.globals[name] = f"@{name} = {linkage} constant {type_} {value}"
+        self.constants[name] = type_
 
     def fuses(self, element: str) -> bool:
         """Whether the processor multiplies and adds elements of an LLVM type with one rounding."""
@@ -100,6 +140,7 @@ class Text:
         self.globals.update(other.globals)
         self.functions.update(other.functions)
         self.objects.update(other.objects)
+        self.constants.update(other.constants)
 
     @property
     def stack(self) -> int:
@@ -149,11 +190,13 @@ class FunctionWriter:
     """Writes one function body; ``head`` is where what depends on arguments alone goes.
 
     Before it stand the ``arrays``: LLVM divides sizes in blocks of their own, and memory that is
-    taken after the first block has no place in the frame that is known.
+    taken after the first block has no place in the frame that is known. A ``trusted`` function
+    manages the memory of a call: its tables, its status, its tape.
     """
 
-    def __init__(self, text: Text) -> None:
-        self.text = text
+    def __init__(self, text: Text, trusted: bool = False) -> None:
+        self.text, self.trusted = text, trusted
+        self.listener = text.listener and text.listener(self)
         self.arrays: Lines = []
         self.head: Lines = []
         self.lines: Lines = []
@@ -200,20 +243,25 @@ class FunctionWriter:
         lanes: int = 1,
     ) -> str:
         """A pointer so many elements further on, or one for each lane."""
-        each = vector("i64", lanes)
-        return self.value(f"getelementptr {element}, ptr {pointer}, {each} {index}", into)
+        each = "i64" if lanes == 1 else vector("i64", lanes)
+        result = self.value(f"getelementptr {element}, ptr {pointer}, {each} {index}", into)
+        if self.listener is not None:
+            self.listener.stepped(result, pointer)
+        return result
 
     # -- what touches memory -------------------------------------------------------------------
 
     def access(self, access: MemoryAccess, into: Lines | None = None, name: str = "") -> str:
         """The one place where what touches memory is written; the name of what it reads."""
         self.accesses += 1
-        if access.intrinsic:
+        if self.listener is not None:
+            access = self.listener.accessed(access, self.lines if into is None else into)
+        if access.kind not in PLAIN:
             return self.call(access.result, access.intrinsic, *access.arguments)
-        if access.writes or name:
-            self.do(f"{name} = {access}" if name else str(access))
-            return name
-        return self.value(str(access), into)
+        if access.kind is Kind.LOAD and not name:
+            return self.value(str(access), into)
+        self.do(f"{name} = {access}" if name else str(access))
+        return name
 
     def load(
         self,
@@ -332,12 +380,17 @@ class FunctionWriter:
 
     def names(self) -> set[str]:
         """Of all values that stand in the function."""
-        return set(NAME.findall("\n".join(_flat(self.arrays + self.head + self.lines))))
+        return set(NAME.findall(self.body()))
+
+    def body(self) -> str:
+        """The lines of the function as they are so far."""
+        return "\n".join(_flat(self.arrays + self.head + self.lines))
 
     def function(self, header: str, attributes: str = "#0", last: str = "ret void") -> str:
         """The finished function, after its last instruction."""
-        body = "\n".join(_flat(self.arrays + self.head + self.lines))
-        return f"define {header} {attributes} {{\nentry:\n{body}\n  {last}\n}}"
+        if self.listener is not None:
+            self.listener.ended(header.partition("@")[2].partition("(")[0])
+        return f"define {header} {attributes} {{\nentry:\n{self.body()}\n  {last}\n}}"
 
 
 def declaration(name: str, parameters: str) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import dlvm
+from dlvm.gen.checked.bounds import Checks
 from dlvm.gen.products import objects
 from dlvm.gen.text.access import Kind, MemoryAccess
 from dlvm.gen.text.module import FunctionWriter
@@ -87,12 +88,21 @@ def test_every_access_of_a_program_is_written_by_the_one_method(name, threads, w
     assert sum(written.values()) > 0
 
 
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_access_of_a_program_is_announced_to_what_checks_it(name):
+    """Otherwise a function ends with an error; the checks are in the text."""
+    f, *arguments = PROGRAMS[name]
+    compiled = dlvm.function(f, debug="bounds").compile(*map(np.asarray, arguments))
+    assert "call ptr @dlvm_bounds.one(" in compiled.text("llvm")
+
+
 @pytest.mark.parametrize("dtype", [F32, F16])
 @pytest.mark.parametrize("transposed", [False, True])
 def test_every_access_of_a_product_is_written_by_the_one_method(dtype, transposed, written):
     for filled in ((False, False), (True, False)):
         for piece in objects.pieces(objects.Generic(dtype, transposed, False, 48, 64, filled)):
             assert missed(objects.code(piece, Target.host()), written) == []
+            assert "@dlvm_bounds.one(" in objects.code(piece, Target.host(), Checks)
 
 
 ACCESSES = {
