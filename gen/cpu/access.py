@@ -153,11 +153,7 @@ class Access:
         return Val(text, place.dtype, lanes)
 
     def _vector(self, place: Address, pointer: str, mask: str | None, lanes: int) -> str:
-        type_, align = vector(place.element, lanes), place.dtype.bytes
-        if mask is None:
-            return self.w.load(type_, pointer, align)
-        given = (pointer, place.element, lanes, align)
-        return self.w.access(MemoryAccess(Kind.MASKED_LOAD, *given, mask=mask))
+        return self.w.load_lanes(place.element, lanes, pointer, place.dtype.bytes, mask)
 
     def _is_short(self, step: int, place: Address, lanes: int, *, masked: bool) -> bool:
         """Whether whole vectors are quicker to read, and to pick from, than elements one by one."""
@@ -248,16 +244,12 @@ class Access:
             return
         text = self._storable(splat(self.w, x, v.lanes))
         mask = self.offsets.reaches(s.where)
-        given = place.element, v.lanes, place.dtype.bytes, text
+        element, lanes, align = place.element, v.lanes, place.dtype.bytes
         if self.offsets.stride(offset) != 1:
-            pointers, mask = self._pointers(place, offset, v.lanes), self._mask(mask, v.lanes)
-            self.w.access(MemoryAccess(Kind.SCATTER, pointers, *given, mask))
-        elif mask is None:
-            type_ = vector(place.element, v.lanes)
-            self.w.store(type_, text, self._address(place, offset), place.dtype.bytes)
-        else:
-            pointer = self._address(place, offset)
-            self.w.access(MemoryAccess(Kind.MASKED_STORE, pointer, *given, mask))
+            pointers, mask = self._pointers(place, offset, lanes), self._mask(mask, lanes)
+            self.w.access(MemoryAccess(Kind.SCATTER, pointers, element, lanes, align, text, mask))
+            return
+        self.w.store_lanes(element, lanes, text, self._address(place, offset), align, mask)
 
     def _storable(self, x: Val) -> str:
         if x.dtype.kind != "b":

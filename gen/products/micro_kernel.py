@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
-from dlvm.gen.text.access import Kind, MemoryAccess, vector
+from dlvm.gen.text.access import vector
 from dlvm.gen.text.lanes import llvm_type, multiply_add, splat_text
 from dlvm.gen.text.module import Carry, FunctionWriter, Text
 from dlvm.ir import BF16, F16, DType
@@ -79,12 +79,7 @@ class Vectors:
     def load(self, pointer: str, mask: str | None = None, dtype: DType | None = None) -> str:
         """A vector; zeros where the mask is off."""
         dtype = dtype or self.dtype
-        element, align = llvm_type(dtype), dtype.bytes
-        type_ = vector(element, self.lanes)
-        if mask is None:
-            return self.w.load(type_, pointer, align)
-        given = (pointer, element, self.lanes, align)
-        return self.w.access(MemoryAccess(Kind.MASKED_LOAD, *given, mask=mask))
+        return self.w.load_lanes(llvm_type(dtype), self.lanes, pointer, dtype.bytes, mask)
 
     def fetch(self, pointer: str, mask: str | None = None) -> str:
         """A vector of an operand, in the type of the sum."""
@@ -100,12 +95,7 @@ class Vectors:
 
     def store(self, x: str, pointer: str, mask: str | None = None) -> None:
         """Write a vector, where the mask is on."""
-        align = self.dtype.bytes
-        if mask is None:
-            self.w.store(self.type, x, pointer, align)
-            return
-        given = (pointer, self.element, self.lanes, align, x, mask)
-        self.w.access(MemoryAccess(Kind.MASKED_STORE, *given))
+        self.w.store_lanes(self.element, self.lanes, x, pointer, self.dtype.bytes, mask)
 
     def prefetch(self, pointer: str, *, to_write: bool = False) -> None:
         """Bring a line of the cache near; an address that is not there does no harm."""

@@ -283,6 +283,20 @@ class FunctionWriter:
         """Write a value to memory."""
         self.access(MemoryAccess(Kind.STORE, pointer, type_, 1, align, value, order=order))
 
+    def load_lanes(
+        self, element: str, lanes: int, pointer: str, align: int, mask: str | None = None
+    ) -> str:
+        """Elements in a row; zeros where the mask is off."""
+        kind = Kind.LOAD if mask is None else Kind.MASKED_LOAD
+        return self.access(MemoryAccess(kind, pointer, element, lanes, align, mask=mask or ""))
+
+    def store_lanes(
+        self, element: str, lanes: int, x: str, pointer: str, align: int, mask: str | None = None
+    ) -> None:
+        """Write elements in a row, where the mask is on."""
+        kind = Kind.STORE if mask is None else Kind.MASKED_STORE
+        self.access(MemoryAccess(kind, pointer, element, lanes, align, x, mask or ""))
+
     def copy(self, target: str, source: str, size: str) -> None:
         """Copy bytes to where they do not overlap themselves."""
         self.access(MemoryAccess(Kind.COPY, target, "i8", value=source, size=size))
