@@ -214,10 +214,12 @@ class Access:
         lanes = place.wide if v is None or not self.offsets.varies(offset) else v.lanes
         if v is not None and self.offsets.stride(offset) not in (0, 1):
             return self._picked(place, self.offsets.positions(offset, v), lanes)
-        type_ = vector(stored_type(place.dtype), lanes)
-        pointer, align = self._address(place, offset), place.dtype.bytes
-        text = self.w.load(type_, pointer, align)
-        return self._loaded(text, place, lanes)
+        return self._kept(place, self._address(place, offset), lanes)
+
+    def _kept(self, place: Address, pointer: str, lanes: int) -> Val:
+        """What lies in an array of the kernel's own."""
+        element, align = stored_type(place.dtype), place.dtype.bytes
+        return self._loaded(self.w.load_lanes(element, lanes, pointer, align), place, lanes)
 
     def _picked(self, place: Address, positions: Sequence[int], lanes: int) -> Val:
         """Elements at known positions, of two vectors beside one another."""
@@ -269,13 +271,10 @@ class Access:
         x = splat(self.w, x, lanes)
         pointer = self._address(place, offset)
         if v is not None and across and v.mask is not None:
-            type_ = vector(stored_type(place.dtype), lanes)
-            text = self.w.load(type_, pointer, place.dtype.bytes)
-            old = self._loaded(text, place, lanes)
+            old = self._kept(place, pointer, lanes)
             narrow = place.dtype.bytes < 4  # LLVM makes it a store under this mask
             mask = f"{vector('i1', lanes)} {v.access if narrow else v.mask}"
             chosen = self.w.value(f"select {mask}, {x.type} {x.text}, {x.type} {old.text}")
             x = Val(chosen, x.dtype, lanes)
-        type_ = vector(stored_type(place.dtype), lanes)
-        align = place.dtype.bytes
-        self.w.store(type_, self._storable(x), pointer, align)
+        element, value = stored_type(place.dtype), self._storable(x)
+        self.w.store_lanes(element, lanes, value, pointer, place.dtype.bytes)
