@@ -201,8 +201,10 @@ def test_a_trusted_function_is_checked_only_where_it_copies():
     w = FunctionWriter(Text.of(Target.host(), listener=bounds.Checks), trusted=True)
     w.store("float", w.load("float", "%p"), "%p")
     w.copy("%p", "%q", "8")
-    checks = re.findall(r"@dlvm_bounds\.one\(ptr null, ptr (%\w+)", w.function("void @f()"))
-    assert checks == ["%p", "%q"]
+    form = r"@dlvm_bounds\.one\(ptr null, ptr (%\w+), i64 8, i64 (\d+)\)"
+    checks = re.findall(form, w.function("void @f()"))
+    assert [pointer for pointer, _ in checks] == ["%p", "%q"]
+    assert [bounds.SITES[int(n)].writes for _, n in checks] == [True, False]
 
 
 def test_each_check_has_a_number_of_its_own():
