@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from dlvm.base.progress import doing
@@ -56,8 +56,8 @@ class Made:
 
     @property
     def llvm(self) -> str:
-        """The text of the module, with checks of every access if need be."""
-        return bounds.checked(str(self.text), owner=True) if self.check else str(self.text)
+        """The text of the module."""
+        return str(self.text)
 
     def report(self) -> Report:
         """What was made, and what it costs."""
@@ -130,7 +130,7 @@ def made(
     with _timed(seconds, "llvm", module):
         times = Times(target)
         interface = Interface.of(program, arena, times.program(program))
-        text = emit(program, arena, interface, times)
+        text = emit(program, arena, interface, times, check)
         interface = replace(interface, stack=text.stack if interface.enters else 0)
     return Made(module, target, program, arena, interface, text, times, seconds, check)
 
@@ -143,9 +143,8 @@ def loaded(
     """
     target, check = made.target, made.check
     with _timed(made.seconds, "machine", made.module):
-        with bounds.written() if check else nullcontext():
-            own = object_code(made.llvm, target, level=level, kept=on_disk)
-            objects = (own, *made.text.others())
+        own = object_code(made.llvm, target, level=level, kept=on_disk)
+        objects = (own, *made.text.others())
         library = Library(objects[0], target, *objects[1:])
     report = made.report()
     if keep is not None:
@@ -162,15 +161,22 @@ def planned_bytes(module: Module) -> Dim:
     return plan(coalesce(to_program(module))).bytes
 
 
-def emit(program: Program, arena: Arena, interface: Interface, times: Times) -> Text:
-    """One LLVM module: a function for each kernel, and the driver that calls them."""
+def emit(
+    program: Program, arena: Arena, interface: Interface, times: Times, check: bool = False
+) -> Text:
+    """One LLVM module: a function for each kernel, and the driver that calls them.
+
+    With ``check`` its code checks every access to memory.
+    """
     target = times.target
-    text = Text.of(target)
+    text = Text.of(target, listener=bounds.Checks if check else None)
     known = promises(program, results=target.os != "none")
     for kernel in program.kernels():
-        text.include(emit_kernel(kernel, target, known[kernel].shared))
+        text.include(emit_kernel(kernel, target, known[kernel].shared, text.listener))
     emit_driver(program, arena, text, times)
     emit_sizes(interface, text)
+    if check:
+        bounds.include_checks(text, owner=True)
     return text
 
 

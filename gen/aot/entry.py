@@ -96,7 +96,7 @@ def emit_entry(
     )
     given = ", ".join(f"ptr {t}" for t in tables)
     w.do(f"call void @{ENTRY}({given})")
-    code = w.value(f"load i64, ptr {tables[5]}")
+    code = w.load("i64", tables[5])
     known = w.value(f"icmp slt i64 {code}, {OTHER}")
     short = w.value(f"select i1 {known}, i64 {code}, i64 {OTHER}")
     out = w.value(f"trunc i64 {short} to i32")
@@ -155,12 +155,12 @@ def _place(w: FunctionWriter, slot: Slot) -> str:
     place, value = w.array(type_, 8), f"%v.{slot.name}"
     if slot.type.dtype.kind == "b":
         value = w.value(f"zext i1 {w.value(f'icmp ne i8 {value}, 0')} to i8")
-    w.do(f"store {type_} {value}, ptr {place}")
+    w.store(type_, value, place)
     return place
 
 
 def _at(w: FunctionWriter, base: str, offset: str) -> str:
-    return w.value(f"getelementptr i8, ptr {base}, i64 {offset}")
+    return w.step("i8", base, offset)
 
 
 def _aligned(w: FunctionWriter, base: str) -> str:
@@ -173,7 +173,7 @@ def _table(w: FunctionWriter, type_: str, values: Sequence[str]) -> str:
     """Words on the stack, each of eight bytes."""
     array = w.array(f"[{max(1, len(values))} x i64]", 16)
     for i, value in enumerate(values):
-        w.do(f"store {type_} {value}, ptr {_at(w, array, str(8 * i))}, align 8")
+        w.store(type_, value, _at(w, array, str(8 * i)), 8)
     return array
 
 

@@ -179,16 +179,16 @@ class EntryCode:
 
     def load(self, base: str, type_: str, offset: int) -> str:
         """A field of an object."""
-        at = self.w.value(f"getelementptr i8, ptr {base}, i64 {offset}")
-        return self.w.value(f"load {type_}, ptr {at}")
+        at = self.w.step("i8", base, offset)
+        return self.w.load(type_, at)
 
     def at(self, base: str, index: int | str) -> str:
         """Where a word of a row stands."""
-        return self.w.value(f"getelementptr i64, ptr {base}, i64 {index}")
+        return self.w.step("i64", base, index)
 
     def word(self, base: str, index: int | str, type_: str = "i64") -> str:
         """A word of a row."""
-        return self.w.value(f"load {type_}, ptr {self.at(base, index)}")
+        return self.w.load(type_, self.at(base, index))
 
     def of_table(self, index: ProgramField, type_: str = "i64") -> str:
         """A word about the program."""
@@ -211,11 +211,11 @@ class EntryCode:
     def clear(self, row: str, count: str) -> None:
         """Make words zero."""
         with self.w.loop("0", count) as turn:
-            self.store("i64 0", row, turn.index)
+            self.store("i64", "0", row, turn.index)
 
-    def store(self, value: str, base: str, index: int | str) -> None:
+    def store(self, type_: str, value: str, base: str, index: int | str) -> None:
         """Write a word of a row."""
-        self.w.do(f"store {value}, ptr {self.at(base, index)}")
+        self.w.store(type_, value, self.at(base, index))
 
     # -- branches and calls ------------------------------------------------------------------------
 
@@ -252,7 +252,7 @@ class EntryCode:
             wanted = self.w.value(f"select i1 {number}, ptr {expected}, ptr {array}")
             self.require(self.same(type_, wanted, "ptr"))
             with self.w.when(number):
-                self.store(f"ptr {self.number(x, kind, turn.index)}", self.values, turn.index)
+                self.store("ptr", self.number(x, kind, turn.index), self.values, turn.index)
             with self.w.when(self.w.value(f"xor i1 {number}, true")):
                 self.require(self.same(self.load(x, "ptr", Field.DESCR), expected, "ptr"))
                 rank = self.w.value(f"sext i32 {self.load(x, 'i32', Field.RANK)} to i64")
@@ -261,19 +261,19 @@ class EntryCode:
                 needed = self.word(param, Param.FLAGS)
                 self.require(self.same(self.w.value(f"and i64 {flags}, {needed}"), needed))
                 data = self.load(x, "ptr", Field.DATA)
-                self.store(f"ptr {data}", self.values, turn.index)
+                self.store("ptr", data, self.values, turn.index)
 
     def number(self, x: str, kind: str, index: str) -> str:
         """Where the number that an argument is has been put."""
         at = self.at(self.numbers, index)
         with self.w.when(self.same(kind, f"{Kind.FLOAT:d}")):
-            self.w.do(f"store double {self.python(Api.AS_DOUBLE, 'double', f'ptr {x}')}, ptr {at}")
+            self.w.store("double", self.python(Api.AS_DOUBLE, "double", f"ptr {x}"), at)
         with self.w.when(self.same(kind, f"{Kind.BOOL:d}")):
             true = self.same(x, self.word(self.api, Api.TRUE, "ptr"), "ptr")
-            self.w.do(f"store i64 {self.w.value(f'zext i1 {true} to i64')}, ptr {at}")
+            self.w.store("i64", self.w.value(f"zext i1 {true} to i64"), at)
         with self.w.when(self.same(kind, f"{Kind.INT:d}")):
             value = self.python(Api.AS_INT, "i64", f"ptr {x}")
-            self.w.do(f"store i64 {value}, ptr {at}")
+            self.w.store("i64", value, at)
             with self.w.when(self.same(value, "-1")):
                 error = self.python(Api.OCCURRED, "ptr")
                 with self.w.when(self.w.value(f"icmp ne ptr {error}, null")):
@@ -307,7 +307,7 @@ class EntryCode:
             with self.w.loop("0", self.of_table(ProgramField.SYMBOLS_COUNT)) as turn:
                 value = self.solved(places, turn.index)
                 self.require(self.w.value(f"icmp ule i64 {value}, {most}"))
-                self.store(f"i64 {value}", self.symbols, turn.index)
+                self.store("i64", value, self.symbols, turn.index)
             self.w.do(f"call void {function}(ptr {self.symbols}, ptr {room})")
             return room
 
@@ -355,8 +355,8 @@ class EntryCode:
             with self.w.when(self.w.value(f"xor i1 {fresh}, true")):
                 x = self.word("%args", overwrites, "ptr")
                 self.python(Api.INCREF, "void", f"ptr {x}")
-                self.store(f"ptr {x}", self.made, turn.index)
-                self.store(f"i64 {self.word(self.values, overwrites)}", self.outputs, turn.index)
+                self.store("ptr", x, self.made, turn.index)
+                self.store("i64", self.word(self.values, overwrites), self.outputs, turn.index)
 
     def fresh(self, result: str, index: str) -> None:
         """A new array, whose memory goes back to the pool when it dies."""
@@ -384,13 +384,13 @@ class EntryCode:
             self.require("false", "failed")
         handler = self.word(self.api, Api.HANDLER, "ptr")
         self.python(Api.INCREF, "void", f"ptr {handler}")
-        owner = self.w.value(f"getelementptr i8, ptr {made}, i64 {Field.HANDLER:d}")
-        self.w.do(f"store ptr {handler}, ptr {owner}")
-        flags = self.w.value(f"getelementptr i8, ptr {made}, i64 {Field.FLAGS:d}")
-        found = self.w.value(f"load i32, ptr {flags}")
-        self.w.do(f"store i32 {self.w.value(f'or i32 {found}, {OWNED}')}, ptr {flags}")
-        self.store(f"ptr {made}", self.made, index)
-        self.store(f"ptr {data}", self.outputs, index)
+        owner = self.w.step("i8", made, Field.HANDLER)
+        self.w.store("ptr", handler, owner)
+        flags = self.w.step("i8", made, Field.FLAGS)
+        found = self.w.load("i32", flags)
+        self.w.store("i32", self.w.value(f"or i32 {found}, {OWNED}"), flags)
+        self.store("ptr", made, self.made, index)
+        self.store("ptr", data, self.outputs, index)
 
     def take(self, size: str) -> str:
         """A block of the pool."""
@@ -428,7 +428,7 @@ class EntryCode:
         """Run the program in memory of its own; others may run Python meanwhile if it is long."""
         template = self.of_table(ProgramField.CONTEXT, "ptr")
         with self.w.loop("0", f"{call_words.WORDS}") as turn:
-            self.store(f"i64 {self.word(template, turn.index)}", self.context, turn.index)
+            self.store("i64", self.word(template, turn.index), self.context, turn.index)
         arena = self.take(self.word(self.sizes, ARENA))
         work = self.word(self.sizes, WORK)
         long = self.w.value(f"icmp sgt i64 {work}, {BUSY}")
@@ -474,7 +474,7 @@ class EntryCode:
         held = self.word(self.context, call_words.HELD)
         most = self.of_table(ProgramField.TAPE, "ptr")
         with self.w.when(self.w.value(f"icmp sgt i64 {held}, {self.word(most, 0)}")):
-            self.store(f"i64 {held}", most, 0)
+            self.store("i64", held, most, 0)
 
     def raise_failure(self) -> None:
         """Raise the words of the status, if the first one says that the call failed."""

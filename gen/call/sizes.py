@@ -75,13 +75,13 @@ def emit_sizes(interface: Interface, text: Text) -> None:
     """Add the function to a module, where there are symbols and they can be read off."""
     if not interface.symbols or bound_by(interface) is None:
         return
-    w = FunctionWriter(text)
+    w = FunctionWriter(text, trusted=True)
     offsets = Offsets(w)
     for i, name in enumerate(interface.symbols):
-        at = w.value(f"getelementptr i64, ptr %symbols, i64 {i}", w.head)
-        offsets.scopes[0].names[name] = w.value(f"load i64, ptr {at}", w.head)
+        at = w.step("i64", "%symbols", i, into=w.head)
+        offsets.scopes[0].names[name] = w.load("i64", at, into=w.head)
     for i, size in enumerate(row(interface)):
         value = offsets.index(size)
-        at = w.value(f"getelementptr i64, ptr %sizes, i64 {i}")
-        w.do(f"store i64 {value}, ptr {at}")
+        at = w.step("i64", "%sizes", i)
+        w.store("i64", value, at)
     text.functions[SIZES] = w.function(f"void @{SIZES}(ptr %symbols, ptr %sizes)")

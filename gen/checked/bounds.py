@@ -1,24 +1,23 @@
 """Machine code that checks every access to memory: for finding out who writes where it may not.
 
-The text of a module is rewritten: in front of each load, store, masked or gathered access and copy
-stands a check that the bytes lie in the buffer that the pointer was made of, or in some buffer
-where that can't be read off the text (as where a loop moves a pointer on). An access outside goes
-to a bin instead, and the first one is told: its function, where it went, and how far (``regions``).
-Buffers stand apart in the arena, so that none is another's neighbour.
+In front of each load, store, masked or gathered access and copy stands a check that the bytes lie
+in the buffer that the pointer was stepped to from, or in some buffer where that isn't known (as
+where a loop moves a pointer on). An access outside goes to a bin instead, and the first one is
+told: its function, where it went, and how far (``regions``). ``Checks`` writes them, as it is told
+of every access of a function while that is written. Buffers stand apart in the arena, so that none
+is another's neighbour.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Generator
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dlvm.base.errors import CompilerError
 from dlvm.gen.llvm.disk import digest
 from dlvm.gen.program.memory import ALIGNMENT, Arena, align, intervals, padded
 from dlvm.gen.program.steps import Program
+from dlvm.gen.text.access import Kind, MemoryAccess, touching
+from dlvm.gen.text.module import FunctionWriter, Lines, Text
 from dlvm.ir import Dim
 
 from .bounds_code import FUNCTIONS
@@ -29,42 +28,6 @@ HEAD = 6
 """Words before the buffers: whether one failed, its site, address, bytes and root, the count."""
 BIN = 4096
 TABLE = "dlvm_bounds"
-SIZES = {"float": 4, "double": 8, "half": 2, "bfloat": 2, "ptr": 8} | {
-    f"i{n}": n // 8 for n in (8, 16, 32, 64)
-}
-RUNTIME = re.compile(
-    r"^(activation|ask(_|$)|block_|dlvm_|fork|function\.|head_of$|mode_|numpy_|pool_|release|tape_|"
-    r"tell$)"
-)
-"""Functions that know how memory is held; what they copy is checked, and no more."""
-
-_LOAD = re.compile(r"  (%[\w.]+) = load ([^,]+|<[^>]+>|\[[^\]]+\]), ptr (%[\w.]+)(, align \d+)?$")
-_STORE = re.compile(r"  store (<[^>]+>|\[[^\]]+\]|\S+) (.+), ptr (%[\w.]+)(, align \d+)?$")
-_MASKED_LOAD = re.compile(
-    r"  (%[\w.]+ = call (<\d+ x (\w+)>) @llvm\.masked\.load\S*?\(ptr (%[\w.]+), i32 \d+, )"
-    r"<(\d+) x i1> (.*)(, <\d+ x \w+> zeroinitializer\))$"
-)
-_MASKED_STORE = re.compile(
-    r"  (call void @llvm\.masked\.store\S*?\(<(\d+) x (\w+)> .+, ptr (%[\w.]+), i32 \d+, )"
-    r"<\d+ x i1> (.*)(\))$"
-)
-_GATHER = re.compile(
-    r"  (%[\w.]+ = call <(\d+) x (\w+)> @llvm\.masked\.gather\S*?"
-    r"\(<\d+ x ptr> (%[\w.]+), i32 \d+, )"
-    r"<\d+ x i1> (.*)(, <\d+ x \w+> zeroinitializer\))$"
-)
-_SCATTER = re.compile(
-    r"  (call void @llvm\.masked\.scatter\S*?\(<(\d+) x (\w+)> .+, "
-    r"<\d+ x ptr> (%[\w.]+), i32 \d+, )"
-    r"<\d+ x i1> (.*)(\))$"
-)
-_COPY = re.compile(
-    r"  call void @llvm\.memcpy\S*?\(ptr (%[\w.]+), ptr (%[\w.]+), i64 (\S+), (i1 .*)\)$"
-)
-_MALLOC = re.compile(r"  (%[\w.]+) = call ptr @malloc\(i64 (\S+)\)$")
-_FREE = re.compile(r"  call void @free\(ptr (%[\w.]+)\)$")
-_STEP = re.compile(r"  (%[\w.]+) = getelementptr [^,]+(?: x [^,]+)?, ptr (%[\w.]+|@[\w.]+),")
-_GLOBAL = re.compile(r"^@([\w.]+) = .*?(?:constant|global) (\[.+?\]+|<.+?>|\w+) ", re.M)
 
 
 @dataclass(frozen=True)
@@ -73,24 +36,7 @@ class Site:
 
     function: str
     instruction: str
-
-
-_writing: ContextVar[bool] = ContextVar("dlvm_checked_code", default=False)
-
-
-def writing() -> bool:
-    """Whether the code that is being written is to be checked."""
-    return _writing.get()
-
-
-@contextmanager
-def written() -> Generator[None]:
-    """Code that is written inside is checked, that of products too."""
-    token = _writing.set(True)
-    try:
-        yield
-    finally:
-        _writing.reset(token)
+    writes: bool
 
 
 SITES: dict[int, Site] = {}
@@ -107,148 +53,122 @@ def apart(program: Program) -> Arena:
     return Arena(offsets, align(end))  # type: ignore[arg-type]
 
 
-def checked(text: str, owner: bool) -> str:
-    """The module with every access checked; the owner of the table has what others refer to."""
-    out: list[str] = []
-    function: _Function | None = None
-    for line in text.splitlines():
-        if line.startswith("define "):
-            found = re.search(r"@([\w.]+)\(", line)
-            function = _Function(found.group(1) if found else "?", len(out) + 1)
-        elif line == "}" and function is not None:
-            out[function.start : function.start] = function.head
-            function = None
-        if function is None or line.startswith("define "):
-            out.append(line)
-        else:
-            if line.endswith(":") and function.start == len(out):
-                function.start += 1
-            out += function.rewritten(line)
-    return "\n".join(out) + _runtime(text, owner)
+class Checks:
+    """Puts a check in front of every access of one function; of a trusted one, of its copies."""
 
-
-class _Function:
-    """One function while its lines are rewritten."""
-
-    def __init__(self, name: str, start: int) -> None:
-        self.name, self.start = name, start
-        self.head: list[str] = []
+    def __init__(self, w: FunctionWriter) -> None:
+        self.w = w
         self.roots: dict[str, str] = {}
-        self.count = 0
-        self.only_copies = RUNTIME.match(name) is not None
+        self.sites: list[tuple[Lines, str, MemoryAccess, bool]] = []
+        """The line of each check but for the number of its site, and what it checks."""
 
-    def rewritten(self, line: str) -> list[str]:
-        """A line, after the lines that are put before it."""
-        if step := _STEP.match(line):
-            self.roots[step.group(1)] = self.roots.get(step.group(2), step.group(2))
-        if found := _COPY.match(line):
-            return self._copy(line, *found.groups())
-        if found := _MALLOC.match(line):
-            return [line, f"  call void @{TABLE}.add(ptr {found.group(1)}, i64 {found.group(2)})"]
-        if found := _FREE.match(line):
-            return [f"  call void @{TABLE}.drop(ptr {found.group(1)})", line]
-        if self.only_copies or "atomic" in line:
-            return [line]
-        if found := _LOAD.match(line):
-            result, type_, pointer, rest = found.groups()
-            safe, lines = self._one(line, pointer, _bytes(type_))
-            return [*lines, f"  {result} = load {type_}, ptr {safe}{rest or ''}"]
-        if found := _STORE.match(line):
-            type_, value, pointer, rest = found.groups()
-            safe, lines = self._one(line, pointer, _bytes(type_))
-            return [*lines, f"  store {type_} {value}, ptr {safe}{rest or ''}"]
-        return self._masked(line)
+    def stepped(self, result: str, pointer: str) -> None:
+        """A pointer lies in the same buffer as the one that it was made of."""
+        self.roots[result] = self.roots.get(pointer, pointer)
 
-    def _masked(self, line: str) -> list[str]:
-        if found := _MASKED_LOAD.match(line):
-            front, _, element, pointer, lanes, mask, back = found.groups()
-            return self._lanes(line, "lanes", pointer, element, int(lanes), mask, front, back)
-        if found := _MASKED_STORE.match(line):
-            front, lanes, element, pointer, mask, back = found.groups()
-            return self._lanes(line, "lanes", pointer, element, int(lanes), mask, front, back)
-        if found := _GATHER.match(line) or _SCATTER.match(line):
-            front, lanes, element, pointers, mask, back = found.groups()
-            return self._lanes(line, "each", pointers, element, int(lanes), mask, front, back)
-        if re.search(r"call .*@llvm\.masked|\b(load|store) ", line) and "declare" not in line:
-            raise CompilerError(f"an access that can't be checked: {line}")
-        return [line]
+    def accessed(self, access: MemoryAccess, into: Lines) -> MemoryAccess:
+        """The access, of the bin where it would go outside."""
+        if access.kind is Kind.COPY:
+            self._one(access, access.pointer, access.size, into, writes=True)
+            self._one(access, str(access.value), access.size, into, writes=False)
+            return access
+        if self.w.trusted or access.order:
+            return access
+        if access.mask:
+            return replace(access, mask=self._lanes(access, into))
+        size = bytes_of(access.type)
+        return replace(access, pointer=self._one(access, access.pointer, size, into, access.writes))
 
-    def _one(self, line: str, pointer: str, size: str) -> tuple[str, list[str]]:
+    def ended(self, name: str) -> None:
+        """Give each check the number of its site, and see that no access was missed."""
+        for i, (line, front, access, writes) in enumerate(self.sites):
+            number = int(digest("site", name, str(i), str(access))[:15], 16)
+            SITES[number] = Site(name, str(access), writes)
+            line[:] = [f"{front}, i64 {number})"]
+        body = self.w.body()
+        steps = body.count("= getelementptr ")
+        for what, found, announced, way in (
+            ("touch memory", touching(body), self.w.accesses, "access"),
+            ("step from a pointer", steps, len(self.roots), "step"),
+        ):
+            if found != announced:
+                raise CompilerError(
+                    f"{found} instructions of {name} {what}, and {announced} were announced: "
+                    f"each has to be written by FunctionWriter.{way}"
+                )
+
+    @staticmethod
+    def taken(block: str, size: str) -> str:
+        """The block is a buffer from now on."""
+        return f"call void @{TABLE}.add(ptr {block}, i64 {size})"
+
+    @staticmethod
+    def given_back(block: str) -> str:
+        """The block is no buffer any more."""
+        return f"call void @{TABLE}.drop(ptr {block})"
+
+    def _one(self, access: MemoryAccess, pointer: str, size: str, into: Lines, writes: bool) -> str:
         safe = self._name("safe")
-        arguments = f"ptr {self._root(pointer)}, ptr {pointer}, i64 {size}, i64 {self._site(line)}"
-        return safe, [f"  {safe} = call ptr @{TABLE}.one({arguments})"]
+        arguments = f"ptr {self._root(pointer)}, ptr {pointer}, i64 {size}"
+        self._check(access, f"  {safe} = call ptr @{TABLE}.one({arguments}", into, writes)
+        return safe
 
-    def _copy(self, line: str, to: str, source: str, size: str, rest: str) -> list[str]:
-        out: list[str] = []
-        for pointer in (to, source):
-            _, lines = self._one(line, pointer, size)
-            out += lines
-        return [*out, line]
+    def _lanes(self, access: MemoryAccess, into: Lines) -> str:
+        """The mask of the lanes that run and stay inside."""
+        n, pointer = access.lanes, access.pointer
+        flags = f"<{n} x i8>"
+        wide, read, left = (self._name(word) for word in ("wide", "read", "left"))
+        into.append(f"  {wide} = zext <{n} x i1> {access.mask} to {flags}")
+        room, how = self._kept(flags, wide, into), "lanes"
+        if access.kind in (Kind.GATHER, Kind.SCATTER):
+            pointer, how = self._kept(f"<{n} x ptr>", pointer, into), "each"
+        size = bytes_of(access.element)
+        arguments = f"ptr {self._root(access.pointer)}, ptr {pointer}, i64 {size}, i64 {n}"
+        front = f"  call void @{TABLE}.{how}({arguments}, ptr {room}"
+        self._check(access, front, into, access.writes)
+        self.w.accesses += 1
+        into += [
+            f"  {read} = load {flags}, ptr {room}, align 1",
+            f"  {left} = icmp ne {flags} {read}, zeroinitializer",
+        ]
+        return left
 
-    def _lanes(
-        self,
-        line: str,
-        how: str,
-        pointer: str,
-        element: str,
-        n: int,
-        mask: str,
-        front: str,
-        back: str,
-    ) -> list[str]:
-        room, wide, read, left = (self._name(w) for w in ("room", "wide", "read", "left"))
-        self.head.append(f"  {room} = alloca <{n} x i8>, align 64")
-        lines = [
-            f"  {wide} = zext <{n} x i1> {mask} to <{n} x i8>",
-            f"  store <{n} x i8> {wide}, ptr {room}, align 1",
-        ]
-        given = pointer
-        if how == "each":
-            given = self._name("pointers")
-            self.head.append(f"  {given} = alloca <{n} x ptr>, align 64")
-            lines.append(f"  store <{n} x ptr> {pointer}, ptr {given}, align 8")
-        arguments = f"ptr {self._root(pointer)}, ptr {given}, i64 {SIZES[element]}, i64 {n}"
-        return [
-            *lines,
-            f"  call void @{TABLE}.{how}({arguments}, ptr {room}, i64 {self._site(line)})",
-            f"  {read} = load <{n} x i8>, ptr {room}, align 1",
-            f"  {left} = icmp ne <{n} x i8> {read}, zeroinitializer",
-            f"  {front}<{n} x i1> {left}{back}",
-        ]
+    def _kept(self, type_: str, value: str, into: Lines) -> str:
+        """Memory of the function's own that holds a value."""
+        room = self._name("room")
+        self.w.arrays.append(f"  {room} = alloca {type_}, align 64")
+        self.w.accesses += 1
+        into.append(f"  store {type_} {value}, ptr {room}, align 1")
+        return room
+
+    def _check(self, access: MemoryAccess, front: str, into: Lines, writes: bool) -> None:
+        line: Lines = [f"{front}, i64 0)"]
+        into.append(line)
+        self.sites.append((line, front, access, writes))
 
     def _root(self, pointer: str) -> str:
         """What a pointer was made of, by steps alone."""
-        found = self.roots.get(pointer)
-        return "null" if found is None else found
+        return self.roots.get(pointer, "null")
 
     def _name(self, hint: str) -> str:
-        self.count += 1
-        return f"%checked.{hint}.{self.count}"
-
-    def _site(self, line: str) -> int:
-        number = int(digest("site", self.name, str(self.count), line)[:15], 16)
-        SITES[number] = Site(self.name, line.strip())
-        return number
+        return f"%{self.w.name(f'checked.{hint}.')}"
 
 
-def _bytes(type_: str) -> str:
-    if type_ in SIZES:
-        return str(SIZES[type_])
+def bytes_of(type_: str) -> str:
+    """How many bytes a type takes, as LLVM computes it."""
     return f"ptrtoint (ptr getelementptr ({type_}, ptr null, i64 1) to i64)"
 
 
-def _runtime(text: str, owner: bool) -> str:
-    """The functions that check, and the table; constants of the module are known to them."""
+def include_checks(text: Text, owner: bool) -> None:
+    """Put into a complete module what its checks call; the owner has the table of buffers."""
     words = HEAD + 2 * ROOM
     kind = "global" if owner else "external global"
-    table = f"@{TABLE} = {kind} [{words} x i64]{' zeroinitializer' if owner else ''}"
-    known = [(name, _bytes(t)) for name, t in _GLOBAL.findall(text)]
-    known.append((f"{TABLE}.bin", str(BIN)))
-    rows = ", ".join(f"{{ ptr, i64 }} {{ ptr @{name}, i64 {size} }}" for name, size in known)
-    return f"""
-{table}
+    rows = [(name, bytes_of(type_)) for name, type_ in text.constants.items()]
+    rows.append((f"{TABLE}.bin", str(BIN)))
+    known = ", ".join(f"{{ ptr, i64 }} {{ ptr @{name}, i64 {size} }}" for name, size in rows)
+    text.globals[TABLE] = f"""\
+@{TABLE} = {kind} [{words} x i64]{" zeroinitializer" if owner else ""}
 @{TABLE}.bin = internal global [{BIN} x i8] zeroinitializer, align 64
-@{TABLE}.constants = internal constant [{len(known)} x {{ ptr, i64 }}] [{rows}]
-{"" if "declare ptr @llvm.frameaddress.p0" in text else "declare ptr @llvm.frameaddress.p0(i32)"}
-{FUNCTIONS.format(table=TABLE, head=HEAD, constants=len(known), room=ROOM)}
-"""
+@{TABLE}.constants = internal constant [{len(rows)} x {{ ptr, i64 }}] [{known}]"""
+    text.declarations["frame"] = "declare ptr @llvm.frameaddress.p0(i32)"
+    text.functions[TABLE] = FUNCTIONS.format(table=TABLE, head=HEAD, constants=len(rows), room=ROOM)

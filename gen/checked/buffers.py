@@ -6,7 +6,6 @@ after it, the first access that went outside of its buffer is told with the line
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -76,13 +75,13 @@ class Checker:
         """The error for the first access that went outside, if one did."""
         if not table[0]:
             return None
-        site = SITES.get(int(table[1]), Site("?", "?"))
+        site = SITES.get(int(table[1]), Site("?", "?", writes=False))
         at, size, root = (int(n) for n in (table[2], table[3], table[4]))
         inside = [r for r in regions if r.begin <= root < r.begin + max(r.bytes, 1)]
         near = min(inside or regions, key=lambda r: max(r.begin - at, at - r.begin - r.bytes, 0))
         kernel = site.function.partition(".")[0]
         origin = self.origins.get(kernel)
-        verb = "writes" if re.search(r"store|scatter", site.instruction) else "reads"
+        verb = "writes" if site.writes else "reads"
         where = f" ({origin})" if origin is not None else ""
         index, count = (at - near.begin) // near.each, near.bytes // near.each
         return CompilerError(

@@ -8,11 +8,12 @@ touches it, so masked access to them is done by selection.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 from dlvm.gen.loops.statements import Load, Local, Memory, Store
-from dlvm.gen.text.lanes import Val, splat, splat_text, stored_type, suffix, vector
+from dlvm.gen.text.access import Kind, MemoryAccess, vector
+from dlvm.gen.text.lanes import Val, splat, splat_text, stored_type
 from dlvm.gen.text.module import FunctionWriter
 from dlvm.gen.text.sizes import Offsets
 from dlvm.ir import Dim, DType
@@ -111,7 +112,7 @@ class Access:
             return
         start = self._address(place, there)
         for line in range(0, lanes * place.dtype.bytes, LINE):
-            at = self.w.value(f"getelementptr i8, ptr {start}, i64 {line}")
+            at = self.w.step("i8", start, line)
             use = (("i32", "0"), ("i32", "2"), ("i32", "1"))
             self.w.call("void", "llvm.prefetch.p0", ("ptr", at), *use)
 
@@ -125,15 +126,15 @@ class Access:
 
     def _address(self, place: Address, offset: Dim) -> str:
         at = self.offsets.first(offset)
-        return self.w.value(f"getelementptr {place.element}, ptr {place.pointer}, i64 {at}")
+        return self.w.step(place.element, place.pointer, at)
 
     def _one(self, place: Address, offset: Dim, where: tuple[Dim, ...]) -> Val:
         pointer = self._address(place, offset)
         if where:
-            self.w.text.globals[ZERO] = f"@{ZERO} = private constant i64 0"
+            self.w.text.constant(ZERO, "i64", "0")
             condition = self._all(where)
             pointer = self.w.value(f"select i1 {condition}, ptr {pointer}, ptr @{ZERO}")
-        text = self.w.value(f"load {place.element}, ptr {pointer}, align {place.dtype.bytes}")
+        text = self.w.load(place.element, pointer, place.dtype.bytes)
         return self._loaded(text, place, 1)
 
     def _all(self, where: tuple[Dim, ...]) -> str:
@@ -152,17 +153,7 @@ class Access:
         return Val(text, place.dtype, lanes)
 
     def _vector(self, place: Address, pointer: str, mask: str | None, lanes: int) -> str:
-        type_, align = vector(place.element, lanes), place.dtype.bytes
-        if mask is None:
-            return self.w.value(f"load {type_}, ptr {pointer}, align {align}")
-        return self.w.call(
-            type_,
-            f"llvm.masked.load.{suffix(place.element, lanes)}.p0",
-            ("ptr", pointer),
-            ("i32", str(align)),
-            (vector("i1", lanes), mask),
-            (type_, "zeroinitializer"),
-        )
+        return self.w.load_lanes(place.element, lanes, pointer, place.dtype.bytes, mask)
 
     def _is_short(self, step: int, place: Address, lanes: int, *, masked: bool) -> bool:
         """Whether whole vectors are quicker to read, and to pick from, than elements one by one."""
@@ -190,8 +181,8 @@ class Access:
         found = ""
         for j, start in enumerate(starts):
             here = {at - low - start: i for i, at in enumerate(places) if (at - low) // lanes == j}
-            near = f"getelementptr {place.element}, ptr {first}, i64 {low + start}"
-            one = self._vector(place, self.w.value(near), self._spread(mask, here, lanes), lanes)
+            near = self.w.step(place.element, first, low + start)
+            one = self._vector(place, near, self._spread(mask, here, lanes), lanes)
             picked = {i: lanes + at for at, i in here.items()}
             order = ", ".join(f"i32 {picked.get(i, i)}" for i in range(lanes))
             pair = f"{type_} {found or 'poison'}, {type_} {one}"
@@ -208,32 +199,27 @@ class Access:
 
     def _pointers(self, place: Address, offset: Dim, lanes: int) -> str:
         at = self.offsets.each(offset)
-        base = f"{place.element}, ptr {place.pointer}"
-        return self.w.value(f"getelementptr {base}, {vector('i64', lanes)} {at}")
+        return self.w.step(place.element, place.pointer, at, lanes=lanes)
 
     def _mask(self, mask: str | None, lanes: int) -> str:
         return mask or splat_text(self.w, "i1", "true", lanes)
 
     def _gather(self, place: Address, offset: Dim, mask: str | None, lanes: int) -> str:
-        type_ = vector(place.element, lanes)
-        return self.w.call(
-            type_,
-            f"llvm.masked.gather.{suffix(place.element, lanes)}.v{lanes}p0",
-            (vector("ptr", lanes), self._pointers(place, offset, lanes)),
-            ("i32", str(place.dtype.bytes)),
-            (vector("i1", lanes), self._mask(mask, lanes)),
-            (type_, "zeroinitializer"),
-        )
+        given = (self._pointers(place, offset, lanes), place.element, lanes, place.dtype.bytes)
+        mask = self._mask(mask, lanes)
+        return self.w.access(MemoryAccess(Kind.GATHER, *given, mask=mask))
 
     def _own(self, s: Load, place: Address, offset: Dim) -> Val:
         v = self.offsets.vector
         lanes = place.wide if v is None or not self.offsets.varies(offset) else v.lanes
         if v is not None and self.offsets.stride(offset) not in (0, 1):
             return self._picked(place, self.offsets.positions(offset, v), lanes)
-        type_ = vector(stored_type(place.dtype), lanes)
-        pointer, align = self._address(place, offset), place.dtype.bytes
-        text = self.w.value(f"load {type_}, ptr {pointer}, align {align}")
-        return self._loaded(text, place, lanes)
+        return self._kept(place, self._address(place, offset), lanes)
+
+    def _kept(self, place: Address, pointer: str, lanes: int) -> Val:
+        """What lies in an array of the kernel's own."""
+        element, align = stored_type(place.dtype), place.dtype.bytes
+        return self._loaded(self.w.load_lanes(element, lanes, pointer, align), place, lanes)
 
     def _picked(self, place: Address, positions: Sequence[int], lanes: int) -> Val:
         """Elements at known positions, of two vectors beside one another."""
@@ -241,8 +227,7 @@ class Access:
         both: list[str] = []
         for start in (base, base + lanes):
             pointer = self._address(place, start)
-            line = f"load {type_}, ptr {pointer}, align {place.dtype.bytes}"
-            both.append(f"{type_} {self.w.value(line)}")
+            both.append(f"{type_} {self.w.load(type_, pointer, place.dtype.bytes)}")
         mask = ", ".join(f"i32 {i - base}" for i in positions)
         text = self.w.value(f"shufflevector {', '.join(both)}, <{lanes} x i32> <{mask}>")
         return self._loaded(text, place, lanes)
@@ -261,20 +246,12 @@ class Access:
             return
         text = self._storable(splat(self.w, x, v.lanes))
         mask = self.offsets.reaches(s.where)
-        type_ = vector(place.element, v.lanes)
-        align, truth = str(place.dtype.bytes), vector("i1", v.lanes)
+        element, lanes, align = place.element, v.lanes, place.dtype.bytes
         if self.offsets.stride(offset) != 1:
-            pointers = (vector("ptr", v.lanes), self._pointers(place, offset, v.lanes))
-            name = f"llvm.masked.scatter.{suffix(place.element, v.lanes)}.v{v.lanes}p0"
-            rest = (("i32", align), (truth, self._mask(mask, v.lanes)))
-            self.w.call("void", name, (type_, text), pointers, *rest)
-        elif mask is None:
-            pointer = self._address(place, offset)
-            self.w.do(f"store {type_} {text}, ptr {pointer}, align {align}")
-        else:
-            name = f"llvm.masked.store.{suffix(place.element, v.lanes)}.p0"
-            rest = (("ptr", self._address(place, offset)), ("i32", align), (truth, mask))
-            self.w.call("void", name, (type_, text), *rest)
+            pointers, mask = self._pointers(place, offset, lanes), self._mask(mask, lanes)
+            self.w.access(MemoryAccess(Kind.SCATTER, pointers, element, lanes, align, text, mask))
+            return
+        self.w.store_lanes(element, lanes, text, self._address(place, offset), align, mask)
 
     def _storable(self, x: Val) -> str:
         if x.dtype.kind != "b":
@@ -282,14 +259,10 @@ class Access:
         return self.w.value(f"zext {x.type} {x.text} to {vector('i8', x.lanes)}")
 
     def _store_one(self, place: Address, offset: Dim, s: Store, x: Val) -> None:
-        line = f"store {place.element} {self._storable(x)}, ptr {self._address(place, offset)}"
-        line = f"{line}, align {place.dtype.bytes}"
+        value, pointer = self._storable(x), self._address(place, offset)
         condition = self.offsets.holds(s.where)
-        if condition is None:
-            self.w.do(line)
-            return
-        with self.w.when(condition):
-            self.w.do(line)
+        with nullcontext() if condition is None else self.w.when(condition):
+            self.w.store(place.element, value, pointer, place.dtype.bytes)
 
     def _keep(self, place: Address, offset: Dim, x: Val) -> None:
         v = self.offsets.vector
@@ -298,13 +271,10 @@ class Access:
         x = splat(self.w, x, lanes)
         pointer = self._address(place, offset)
         if v is not None and across and v.mask is not None:
-            type_ = vector(stored_type(place.dtype), lanes)
-            text = self.w.value(f"load {type_}, ptr {pointer}, align {place.dtype.bytes}")
-            old = self._loaded(text, place, lanes)
+            old = self._kept(place, pointer, lanes)
             narrow = place.dtype.bytes < 4  # LLVM makes it a store under this mask
             mask = f"{vector('i1', lanes)} {v.access if narrow else v.mask}"
             chosen = self.w.value(f"select {mask}, {x.type} {x.text}, {x.type} {old.text}")
             x = Val(chosen, x.dtype, lanes)
-        type_ = vector(stored_type(place.dtype), lanes)
-        align = place.dtype.bytes
-        self.w.do(f"store {type_} {self._storable(x)}, ptr {pointer}, align {align}")
+        element, value = stored_type(place.dtype), self._storable(x)
+        self.w.store_lanes(element, lanes, value, pointer, place.dtype.bytes)

@@ -99,7 +99,7 @@ class Driver:
         self.times = times
         self.arena = arena
         self.text = text
-        self.w = FunctionWriter(text)
+        self.w = FunctionWriter(text, trusted=True)
         self.offsets = Offsets(self.w)
         self.size = self.offsets.index
         self.bases: dict[Storage, str] = {}
@@ -113,8 +113,8 @@ class Driver:
             here = self.w.value("call ptr @llvm.frameaddress.p0(i32 0)")
             at = self.w.value(f"ptrtoint ptr {here} to i64")
             floor = self.w.value(f"sub i64 {at}, {self.word(call_words.STACK, 'i64')}")
-            where = self.w.value(f"getelementptr i64, ptr %context, i64 {call_words.FLOOR}")
-            self.w.do(f"store i64 {floor}, ptr {where}")
+            where = self.w.step("i64", "%context", call_words.FLOOR)
+            self.w.store("i64", floor, where)
 
     def close(self) -> None:
         """Where the call ends: nothing stays on the tape."""
@@ -144,8 +144,8 @@ class Driver:
 
     def entry(self, index: int, table: str, type_: str) -> str:
         """What a table holds at an index, read on entry."""
-        at = self.w.value(f"getelementptr i64, ptr %{table}, i64 {index}", self.w.head)
-        return self.w.value(f"load {type_}, ptr {at}", self.w.head)
+        at = self.w.step("i64", f"%{table}", index, into=self.w.head)
+        return self.w.load(type_, at, into=self.w.head)
 
     def base(self, storage: Storage) -> str:
         """Where a storage starts."""
@@ -154,7 +154,7 @@ class Driver:
                 found = self.entry(storage.place.index, f"{storage.place.kind}s", "ptr")
             else:
                 at = self.size(self.arena.offsets[storage])
-                found = self.w.value(f"getelementptr i8, ptr %arena, i64 {at}", self.w.head)
+                found = self.w.step("i8", "%arena", at, into=self.w.head)
             self.bases[storage] = found
         return self.bases[storage]
 
@@ -164,11 +164,11 @@ class Driver:
         if view.offset == 0:
             return base
         at = self.size(view.offset * view.type.dtype.bytes)
-        return self.w.value(f"getelementptr i8, ptr {base}, i64 {at}")
+        return self.w.step("i8", base, at)
 
     def truth(self, view: View) -> str:
         """The bool that a view holds."""
-        byte = self.w.value(f"load i8, ptr {self.address(view)}")
+        byte = self.w.load("i8", self.address(view))
         return self.w.value(f"icmp ne i8 {byte}, 0")
 
     # -- steps -------------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ class Driver:
                     self.spend(self.times.step(step))
             case Copy(source=source, target=target):
                 size = self.size(target.type.size * target.type.dtype.bytes)
-                self.copy(self.address(target), self.address(source), size)
+                self.w.copy(self.address(target), self.address(source), size)
             case If():
                 self.branch(step)
             case While():
@@ -200,7 +200,7 @@ class Driver:
                 self.pop(step)
             case EndUnless():
                 with self.unless(self.truth(step.condition)):
-                    self.w.do(f"store i64 {step.code}, ptr %status")
+                    self.w.store("i64", step.code, "%status")
                     self.w.jump("leave")
             case Show(x=x, index=index):
                 self.show(index, x)
@@ -264,14 +264,9 @@ class Driver:
         """Values in a row, each in a word, on the stack; each row of that name uses it again."""
         self.rooms[name] = max(self.rooms.get(name, 1), len(values))
         for i, value in enumerate(values):
-            at = self.w.value(f"getelementptr i64, ptr %{name}, i64 {i}")
-            self.w.do(f"store {type_} {value}, ptr {at}")
+            at = self.w.step("i64", f"%{name}", i)
+            self.w.store(type_, value, at)
         return f"%{name}"
-
-    def copy(self, target: str, source: str, size: str) -> None:
-        """Copy bytes."""
-        arguments = (("ptr", target), ("ptr", source), ("i64", size), ("i1", "false"))
-        self.w.call("void", "llvm.memcpy.p0.p0.i64", *arguments)
 
     def branch(self, step: If) -> None:
         """One of two blocks."""
@@ -322,30 +317,30 @@ class Driver:
     def push(self, step: Push) -> None:
         """A cell with the handle below and the values."""
         offsets, size = tape.cell(step.xs)
-        below = self.w.value(f"load i64, ptr {self.address(step.tape)}")
+        below = self.w.load("i64", self.address(step.tape))
         arguments = f"ptr %context, i64 {self.size(size)}, ptr %status"
         cell = self.w.value(f"call ptr @tape_push({arguments})")
         self.leave_if_failed()
-        self.w.do(f"store i64 {below}, ptr {cell}")
+        self.w.store("i64", below, cell)
         for x, offset in zip(step.xs, offsets, strict=True):
-            at = self.w.value(f"getelementptr i8, ptr {cell}, i64 {self.size(offset)}")
-            self.copy(at, self.address(x), self.size(x.type.size * x.type.dtype.bytes))
+            at = self.w.step("i8", cell, self.size(offset))
+            self.w.copy(at, self.address(x), self.size(x.type.size * x.type.dtype.bytes))
         handle = self.w.value(f"ptrtoint ptr {cell} to i64")
-        self.w.do(f"store i64 {handle}, ptr {self.address(step.result)}")
+        self.w.store("i64", handle, self.address(step.result))
 
     def pop(self, step: Pop) -> None:
         """The values out of the cell, and its room back."""
         offsets, size = tape.cell(step.xs)
-        top = self.w.value(f"load ptr, ptr {self.address(step.tape)}")
+        top = self.w.load("ptr", self.address(step.tape))
         arguments = f"ptr %context, ptr {top}, i64 {self.size(size)}, ptr %status"
         cell = self.w.value(f"call ptr @tape_top({arguments})")
         self.leave_if_failed()
-        below = self.w.value(f"load i64, ptr {cell}")
+        below = self.w.load("i64", cell)
         for x, offset in zip(step.xs, offsets, strict=True):
-            at = self.w.value(f"getelementptr i8, ptr {cell}, i64 {self.size(offset)}")
-            self.copy(self.address(x), at, self.size(x.type.size * x.type.dtype.bytes))
+            at = self.w.step("i8", cell, self.size(offset))
+            self.w.copy(self.address(x), at, self.size(x.type.size * x.type.dtype.bytes))
         self.w.do(f"call void @tape_pop(ptr %context, ptr {cell}, i64 {self.size(size)})")
-        self.w.do(f"store i64 {below}, ptr {self.address(step.result)}")
+        self.w.store("i64", below, self.address(step.result))
 
     # -- the status --------------------------------------------------------------------------------
 
@@ -353,10 +348,10 @@ class Driver:
         """Count work; where enough is done, ask whether the call is to end, if anybody knows."""
         if self.text.os == "none":
             return
-        at = self.w.value(f"getelementptr i64, ptr %context, i64 {call_words.LEFT}")
-        left = self.w.value(f"load atomic i64, ptr {at} monotonic, align 8")
+        at = self.w.step("i64", "%context", call_words.LEFT)
+        left = self.w.load("i64", at, 8, order="monotonic")
         rest = self.w.value(f"sub i64 {left}, {self.size(work)}")
-        self.w.do(f"store atomic i64 {rest}, ptr {at} monotonic, align 8")
+        self.w.store("i64", rest, at, 8, order="monotonic")
         with self.w.when(self.w.value(f"icmp slt i64 {rest}, 0")):
             self.ask()
 
@@ -368,12 +363,12 @@ class Driver:
 
     def word(self, index: int, type_: str) -> str:
         """A word of the context."""
-        at = self.w.value(f"getelementptr i64, ptr %context, i64 {index}")
-        return self.w.value(f"load {type_}, ptr {at}")
+        at = self.w.step("i64", "%context", index)
+        return self.w.load(type_, at)
 
     def leave_if_failed(self) -> None:
         """Leave the call where the status says so."""
-        status = self.w.value("load i64, ptr %status")
+        status = self.w.load("i64", "%status")
         good = self.w.value(f"icmp eq i64 {status}, 0")
         going = self.w.name("go")
         self.w.branch(good, going, "leave")
@@ -382,8 +377,8 @@ class Driver:
     def leave_if_halted(self) -> None:
         """Leave the call where Python has raised in the midst of a kernel or fork."""
         with self.unless(self.w.value(f"xor i1 {interrupts.halted(self.text, self.w)}, true")):
-            halt = self.w.value(f"getelementptr i64, ptr %context, i64 {call_words.HALT}")
-            self.copy("%status", halt, str(8 * WORDS))
+            halt = self.w.step("i64", "%context", call_words.HALT)
+            self.w.copy("%status", halt, str(8 * WORDS))
             self.w.jump("leave")
 
     @contextmanager

@@ -94,8 +94,8 @@ def _fork(outer: Emitter, loop: Loop, row: str) -> None:
             return_if_halted(w.text, w)  # others ask for nothing in so few turns
         otherwise()
         for i, (type_, value, _) in enumerate(captured.words):
-            slot = w.value(f"getelementptr i64, ptr {environment}, i64 {HEAD + i}")
-            w.do(f"store {type_} {value}, ptr {slot}, align 8")
+            slot = w.step("i64", environment, HEAD + i)
+            w.store(type_, value, slot, 8)
         if checks:
             open_errors(w, environment)
         shared = f"ptr @{name}, ptr {environment}, i64 {count}, i64 {grain}"
@@ -175,15 +175,15 @@ def _entry(text: Text, name: str, captured: Captured, checks: bool) -> None:
     """The function that takes the environment apart, with a status of its own for errors."""
     w = FunctionWriter(text)
     for i, (type_, _, local) in enumerate(captured.words):
-        slot = w.value(f"getelementptr i64, ptr %environment, i64 {HEAD + i}")
-        w.do(f"{local} = load {type_}, ptr {slot}, align 8")
+        slot = w.step("i64", "%environment", HEAD + i)
+        w.load(type_, slot, 8, name=local)
     own = w.array(f"[{WORDS} x i64]", 8) if checks else "%status"
     if checks:
-        w.do(f"store [{WORDS} x i64] zeroinitializer, ptr {own}, align 8")
+        w.store(f"[{WORDS} x i64]", "zeroinitializer", own, 8)
     words = (f"{t} {own if local == '%status' else local}, " for t, _, local in captured.words)
     w.do(f"call void @{name}.turns({''.join(words)}i64 %begin, i64 %end)")
     if checks:
-        code = w.value(f"load i64, ptr {own}, align 8")
+        code = w.load("i64", own, 8)
         with w.when(w.value(f"icmp ne i64 {code}, 0")):
             rest = f"ptr %status, ptr {own}, i64 %begin"
             w.do(f"call void @fork_error(ptr %environment, {rest})")
@@ -194,12 +194,12 @@ def _entry(text: Text, name: str, captured: Captured, checks: bool) -> None:
 
 def open_errors(w: FunctionWriter, environment: str) -> None:
     """The lock is free, and every turn counts unless the call has failed before."""
-    code = w.value("load i64, ptr %status, align 8")
+    code = w.load("i64", "%status", 8)
     good = w.value(f"icmp eq i64 {code}, 0")
     lowest = w.value(f"select i1 {good}, i64 {(1 << 63) - 1}, i64 -1")
-    at = w.value(f"getelementptr i64, ptr {environment}, i64 1")
-    w.do(f"store i64 0, ptr {environment}, align 8")
-    w.do(f"store i64 {lowest}, ptr {at}, align 8")
+    at = w.step("i64", environment, "1")
+    w.store("i64", "0", environment, 8)
+    w.store("i64", lowest, at, 8)
 
 
 LOCKED = """

@@ -38,8 +38,9 @@ from dlvm.gen.loops.statements import (
 )
 from dlvm.gen.math.instructions import LlvmScalars
 from dlvm.gen.schedule.transforms.vectorize import WIDEST as LANES
-from dlvm.gen.text.lanes import Val, number, splat, stored_type, vector
-from dlvm.gen.text.module import FunctionWriter, Lines, Text
+from dlvm.gen.text.access import vector
+from dlvm.gen.text.lanes import Val, number, splat, stored_type
+from dlvm.gen.text.module import FunctionWriter, Lines, Listener, Text
 from dlvm.gen.text.sizes import Offsets, Vector
 from dlvm.ir import BOOL, Dim
 from dlvm.ir.dims import at_least, symbol
@@ -56,12 +57,17 @@ BESIDE = 4  # registers of lanes that run a loop of their own
 LONGEST = max(WIDEST * BESIDE, LANES)
 
 
-def emit_kernel(kernel: LoopKernel, target: Target, shared: frozenset[str] = frozenset()) -> Text:
+def emit_kernel(
+    kernel: LoopKernel,
+    target: Target,
+    shared: frozenset[str] = frozenset(),
+    listener: type[Listener] | None = None,
+) -> Text:
     """The function of a kernel and everything it needs, as pieces of a module.
 
     Buffers that are not ``shared`` with others are promised to be alone in their memory.
     """
-    text = Text.of(target, hides_masks(target))
+    text = Text.of(target, hides_masks(target), listener)
     w = FunctionWriter(text)
     work = Emitter(w, kernel, target, shared)
     work.whole()
@@ -119,7 +125,7 @@ class Emitter:
                 memory = s.scalar.memory
                 if isinstance(memory, Table):
                     name = f"{self.kernel.name}.{memory.name}"
-                    self.w.text.globals[name] = _table(name, memory)
+                    self.w.text.constant(name, *_table(memory))
                     self.access.places[memory.name] = Address(f"@{name}", memory.dtype)
 
     def whole(self) -> None:
@@ -227,7 +233,7 @@ class Emitter:
             self.offsets.first(self.offsets.known(d))
             for d in (turn.offset, turn.step, turn.rows, turn.columns)
         )
-        at = self.w.value(f"getelementptr {place.element}, ptr {place.pointer}, i64 {offset}")
+        at = self.w.step(place.element, place.pointer, offset)
         rest = ", ".join(f"i64 {size}" for size in sizes)
         self.w.do(f"call void @{name}(ptr {at}, {rest}, ptr {to}, i64 {turn.width}, i64 0)")
 
@@ -380,8 +386,8 @@ class Emitter:
             with self.failure(bad, lanes, s.code):
                 which = self._failing(bad, index)
                 for word, value in enumerate((str(s.code), which, size)):
-                    to = self.w.value(f"getelementptr i64, ptr %status, i64 {word}")
-                    self.w.do(f"store i64 {value}, ptr {to}, align 8")
+                    to = self.w.step("i64", "%status", word)
+                    self.w.store("i64", value, to, 8)
 
     @contextmanager
     def _lanes(self, lanes: int) -> Generator[None]:
@@ -399,7 +405,7 @@ class Emitter:
             truth = vector("i1", lanes)
             bad = self.w.call("i1", f"llvm.vector.reduce.or.v{lanes}i1", (truth, bad))
         with self.w.when(bad):
-            before = self.w.value("load i64, ptr %status, align 8")
+            before = self.w.load("i64", "%status", 8)
             with self.w.when(self.w.value(f"icmp eq i64 {before}, 0")):
                 yield
 
@@ -412,11 +418,12 @@ class Emitter:
         return self.w.value(f"extractelement {index.type} {index.text}, {bits} {lane}")
 
 
-def _table(name: str, table: Table) -> str:
+def _table(table: Table) -> tuple[str, str]:
+    """The type and the value of constant data."""
     element = stored_type(table.dtype)
     numbers = table.array.reshape(-1).tolist() if table.dtype.kind != "f" else table.array.flat
     items = ", ".join(f"{element} {_stored(x, table)}" for x in numbers)
-    return f"@{name} = private constant [{table.array.size} x {element}] [{items}]"
+    return f"[{table.array.size} x {element}]", f"[{items}]"
 
 
 def _stored(x: float, table: Table) -> str:

@@ -68,17 +68,17 @@ class _Sorting:
         return self.w.value(f"{op} i64 {x}, {y}")
 
     def at(self, base: str, i: str, type_: str) -> str:
-        return self.w.value(f"getelementptr {type_}, ptr {base}, i64 {i}")
+        return self.w.step(type_, base, i)
 
     def load(self, rows: _Rows, i: str) -> str:
-        return self.w.value(f"load {self.element}, ptr {self.at(rows.values, i, self.element)}")
+        return self.w.load(self.element, self.at(rows.values, i, self.element))
 
     def place(self, to: _Rows, k: str, value: str, source: _Rows, i: str) -> None:
         """Write an element, which was element i of the source, and its index with it."""
-        self.w.do(f"store {self.element} {value}, ptr {self.at(to.values, k, self.element)}")
+        self.w.store(self.element, value, self.at(to.values, k, self.element))
         if self.paired:
-            index = self.w.value(f"load i64, ptr {self.at(source.order, i, 'i64')}")
-            self.w.do(f"store i64 {index}, ptr {self.at(to.order, k, 'i64')}")
+            index = self.w.load("i64", self.at(source.order, i, "i64"))
+            self.w.store("i64", index, self.at(to.order, k, "i64"))
 
     def before(self, x: str, y: str) -> str:
         return before(self.w, self.dtype, x, y, self.descending)
@@ -99,7 +99,7 @@ class _Sorting:
     def whole(self) -> None:
         """Nothing where the row is in order already."""
         w, slot = self.w, self.w.array("i64", 8)
-        w.do(f"store i64 1, ptr {slot}")
+        w.store("i64", "1", slot)
 
         def in_order() -> str:
             row = _Rows("%v", "%o")
@@ -109,11 +109,11 @@ class _Sorting:
         head, body, end = (w.name(n) for n in ("head", "ahead", "mixed"))
         w.jump(head)
         w.label(head)
-        k = w.value(f"load i64, ptr {slot}")
+        k = w.load("i64", slot)
         inside = w.value(f"icmp slt i64 {k}, %n")
         w.branch(w.maybe(inside, "i1", "false", in_order), body, end)
         w.label(body)
-        w.do(f"store i64 {self.do('add', k, '1')}, ptr {slot}")
+        w.store("i64", self.do("add", k, "1"), slot)
         w.jump(head)
         w.label(end)
         with w.when(inside):
@@ -150,13 +150,13 @@ class _Sorting:
             x = self.load(source, turn.index)
             index = "0"
             if self.paired:
-                index = w.value(f"load i64, ptr {self.at(source.order, turn.index, 'i64')}")
-            w.do(f"store i64 {turn.index}, ptr {slot}")
+                index = w.load("i64", self.at(source.order, turn.index, "i64"))
+            w.store("i64", turn.index, slot)
             self.shift(to, x, low, slot)
-            k = w.value(f"load i64, ptr {slot}")
-            w.do(f"store {self.element} {x}, ptr {self.at(to.values, k, self.element)}")
+            k = w.load("i64", slot)
+            w.store(self.element, x, self.at(to.values, k, self.element))
             if self.paired:
-                w.do(f"store i64 {index}, ptr {self.at(to.order, k, 'i64')}")
+                w.store("i64", index, self.at(to.order, k, "i64"))
 
     def shift(self, to: _Rows, x: str, low: str, slot: str) -> None:
         """Move what x comes before one place up; the slot says where x goes."""
@@ -168,13 +168,13 @@ class _Sorting:
         head, body, end = (w.name(n) for n in ("head", "shift", "found"))
         w.jump(head)
         w.label(head)
-        k = w.value(f"load i64, ptr {slot}")
+        k = w.load("i64", slot)
         more = w.maybe(w.value(f"icmp sgt i64 {k}, {low}"), "i1", "false", comes_before)
         w.branch(more, body, end)
         w.label(body)
         below = self.do("sub", k, "1")
         self.place(to, k, self.load(to, below), to, below)
-        w.do(f"store i64 {below}, ptr {slot}")
+        w.store("i64", below, slot)
         w.jump(head)
         w.label(end)
 
@@ -257,15 +257,15 @@ def searched(
     zeros = w.call("i64", "llvm.ctlz.i64", ("i64", count), ("i1", "false"))
     above = w.value(f"shl i64 1, {w.value(f'sub i64 64, {zeros}')}")
     largest = w.value(f"lshr i64 {above}, 1")
-    w.do(f"store i64 0, ptr {found}")
-    w.do(f"store i64 {largest}, ptr {step}")
+    w.store("i64", "0", found)
+    w.store("i64", largest, step)
     head, body, end = (w.name(n) for n in ("head", "halve", "found"))
     w.jump(head)
     w.label(head)
-    now = w.value(f"load i64, ptr {step}")
+    now = w.load("i64", step)
     w.branch(w.value(f"icmp sgt i64 {now}, 0"), body, end)
     w.label(body)
-    low = w.value(f"load i64, ptr {found}")
+    low = w.load("i64", found)
     probe = w.value(f"add i64 {low}, {now}")
 
     def passed() -> str:
@@ -275,8 +275,8 @@ def searched(
         return w.value(f"xor i1 {before(w, dtype, key, x)}, true")
 
     ok = w.maybe(w.value(f"icmp sle i64 {probe}, {count}"), "i1", "false", passed)
-    w.do(f"store i64 {w.value(f'select i1 {ok}, i64 {probe}, i64 {low}')}, ptr {found}")
-    w.do(f"store i64 {w.value(f'lshr i64 {now}, 1')}, ptr {step}")
+    w.store("i64", w.value(f"select i1 {ok}, i64 {probe}, i64 {low}"), found)
+    w.store("i64", w.value(f"lshr i64 {now}, 1"), step)
     w.jump(head)
     w.label(end)
-    return Val(w.value(f"load i64, ptr {found}"), I64)
+    return Val(w.load("i64", found), I64)

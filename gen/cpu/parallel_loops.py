@@ -37,13 +37,13 @@ def emit_trips(outer: Driver, step: For, enter: CallFunction) -> None:
     around = {n: v for scope in outer.offsets.scopes[1:] for n, v in scope.names.items()}
     _turns(outer, step, enter, name, tuple(around))
     _entry(outer.text, name, len(around))
-    words = [f"ptr %{t}" for t in TABLES] + [f"i64 {v}" for v in around.values()]
-    words += [f"i64 {outer.size(_leased(outer, enter))}"]
+    words = [("ptr", f"%{t}") for t in TABLES] + [("i64", v) for v in around.values()]
+    words += [("i64", outer.size(_leased(outer, enter)))]
     environment = w.array(f"[{HEAD + len(words)} x i64]")
     open_errors(w, environment)
-    for i, word in enumerate(words, HEAD):
-        at = w.value(f"getelementptr i64, ptr {environment}, i64 {i}")
-        w.do(f"store {word}, ptr {at}, align 8")
+    for i, (type_, value) in enumerate(words, HEAD):
+        at = w.step("i64", environment, i)
+        w.store(type_, value, at, 8)
     include_fork(outer.text)
     length = outer.size(step.length)
     few = w.value(f"icmp slt i64 {length}, {outer.word(call_words.THREADS, 'i64')}")
@@ -82,19 +82,19 @@ def _turns(
 
 def _entry(text: Text, name: str, around: int) -> None:
     """What ``@fork`` calls: takes the environment apart, and gives the trips what is their own."""
-    w = FunctionWriter(text)
+    w = FunctionWriter(text, trusted=True)
     names = [f"%{t}" for t in TABLES] + [f"%around{i}" for i in range(around)] + ["%bytes"]
     types = ["ptr"] * len(TABLES) + ["i64"] * (around + 1)
     for i, (type_, value) in enumerate(zip(types, names, strict=True), HEAD):
-        at = w.value(f"getelementptr i64, ptr %environment, i64 {i}")
-        w.do(f"{value} = load {type_}, ptr {at}, align 8")
+        at = w.step("i64", "%environment", i)
+        w.load(type_, at, 8, name=value)
     own, context = w.array(f"[{WORDS} x i64]", 8), w.array(f"[{call_words.WORDS} x i64]", 8)
-    ended = w.value("load atomic i64, ptr %status monotonic, align 8")
+    ended = w.load("i64", "%status", 8, order="monotonic")
     with w.when(w.value(f"icmp ne i64 {ended}, {INTERRUPTED}")):
-        w.do(f"store [{WORDS} x i64] zeroinitializer, ptr {own}, align 8")
+        w.store(f"[{WORDS} x i64]", "zeroinitializer", own, 8)
         _context(w, context)
         w.do(f"%leased = call ptr @activation(ptr {context}, i64 %bytes, ptr {own})")
-        code = w.value(f"load i64, ptr {own}, align 8")
+        code = w.load("i64", own, 8)
         with w.when(w.value(f"icmp eq i64 {code}, 0")):
             mine = {"%status": own, "%context": context, "%bytes": "%leased"}
             types[-1] = "ptr"
@@ -110,15 +110,15 @@ def _entry(text: Text, name: str, around: int) -> None:
 
 def _context(w: FunctionWriter, own: str) -> None:
     """A copy of the caller's words, on another stack."""
-    words = w.value(f"load [{call_words.WORDS} x i64], ptr %context, align 8")
-    w.do(f"store [{call_words.WORDS} x i64] {words}, ptr {own}, align 8")
-    floor = w.value(f"getelementptr i64, ptr {own}, i64 {call_words.FLOOR}")
-    w.do(f"store i64 0, ptr {floor}, align 8")
+    words = w.load(f"[{call_words.WORDS} x i64]", "%context", 8)
+    w.store(f"[{call_words.WORDS} x i64]", words, own, 8)
+    floor = w.step("i64", own, call_words.FLOOR)
+    w.store("i64", "0", floor, 8)
 
 
 def _failed(w: FunctionWriter, own: str) -> None:
     """Keep the status of the first trip that failed; what Python raised ends everything."""
-    code = w.value(f"load i64, ptr {own}, align 8")
+    code = w.load("i64", own, 8)
     with w.when(w.value(f"icmp ne i64 {code}, 0")):
         raised = w.value(f"icmp eq i64 {code}, {INTERRUPTED}")
         first = w.value(f"select i1 {raised}, i64 -1, i64 %begin")

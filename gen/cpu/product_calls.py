@@ -114,7 +114,7 @@ def _address(e: Emitter, side: Operand) -> tuple[str, str]:
     """Where a matrix starts, and how many elements its rows in memory are apart."""
     place = e.access.places[side.buffer.name]
     at = e.offsets.first(e.offsets.known(side.offset))
-    pointer = e.w.value(f"getelementptr {place.element}, ptr {place.pointer}, i64 {at}")
+    pointer = e.w.step(place.element, place.pointer, at)
     return pointer, e.offsets.first(e.offsets.known(side.step))
 
 
@@ -122,8 +122,8 @@ def _array(e: Emitter, values: Sequence[tuple[str, str]]) -> str:
     """Words in memory of the function's own."""
     array = e.w.array(f"[{len(values)} x i64]")
     for i, (type_, value) in enumerate(values):
-        slot = e.w.value(f"getelementptr i64, ptr {array}, i64 {i}")
-        e.w.do(f"store {type_} {value}, ptr {slot}, align 8")
+        slot = e.w.step("i64", array, i)
+        e.w.store(type_, value, slot, 8)
     return array
 
 
@@ -162,8 +162,8 @@ def _inside(
     loads = [("ptr", b.name) for b in e.kernel.buffers] + [("ptr", "status")]
     loads += [("i64", n.replace("%", "s.")) for n in outer]
     for i, (type_, local) in enumerate(loads):
-        slot = w.value(f"getelementptr i64, ptr %environment, i64 {i}")
-        w.do(f"%{local} = load {type_}, ptr {slot}, align 8")
+        slot = w.step("i64", "%environment", i)
+        w.load(type_, slot, 8, name=f"%{local}")
     w.head += w.lines
     w.lines = []
     places = inner.access.places

@@ -33,8 +33,8 @@ def search(e: Emitter, s: Search) -> Val:
     element, base = stored_type(s.memory.dtype), e.access.address(s.memory, start)
 
     def load(i: str) -> str:
-        at = e.w.value(f"getelementptr {element}, ptr {base}, i64 {i}")
-        return e.w.value(f"load {element}, ptr {at}")
+        at = e.w.step(element, base, i)
+        return e.w.load(element, at)
 
     count = e.offsets.first(e.offsets.known(s.count))
     if (condition := e.offsets.holds(s.where)) is not None:

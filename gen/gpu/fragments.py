@@ -45,12 +45,12 @@ def multiply(e: Emitter, s: Multiply) -> None:
     xs = _registers(e, kind, s.x, s.x_offset, s.x_step, how, (g, t), (0, 8))
     ys = _registers(e, kind, s.y, s.y_offset, s.y_step, how, (g, t), (0,))
     places = [e.access.address(s.total, s.at + q) for q in range(4)]
-    sums = [e.w.value(f"load float, ptr {p}, align 4") for p in places]
+    sums = [e.w.load("float", p, 4) for p in places]
     given = [(kind.type, x) for x in (*xs, *ys)] + [("float", c) for c in sums]
     found = e.w.call("{ float, float, float, float }", kind.intrinsic, *given)
     for q, place in enumerate(places):
         new = e.w.value(f"extractvalue {{ float, float, float, float }} {found}, {q}")
-        e.w.do(f"store float {new}, ptr {place}, align 4")
+        e.w.store("float", new, place, 4)
 
 
 def _registers(
@@ -83,11 +83,11 @@ def _registers(
 def _loaded(e: Emitter, kind: Registers, pointer: str) -> str:
     """A register, of which ``mma.tf32`` wants the digits of f32 that it keeps rounded."""
     if kind.rounds:
-        x = e.w.value(f"load float, ptr {pointer}, align 4")
+        x = e.w.load("float", pointer, 4)
         return e.w.call("i32", "llvm.nvvm.f2tf32.rna", ("float", x))
-    return e.w.value(f"load {kind.type}, ptr {pointer}, align 4")
+    return e.w.load(kind.type, pointer, 4)
 
 
 def _pointer(e: Emitter, array: Local, at: str) -> str:
     place = e.access.places[array.name]
-    return e.w.value(f"getelementptr {place.element}, ptr {place.pointer}, i64 {at}")
+    return e.w.step(place.element, place.pointer, at)

@@ -28,7 +28,8 @@ from dlvm.gen.loops.statements import (
     statements,
 )
 from dlvm.gen.program.promises import ALIGNED, Promises
-from dlvm.gen.text.lanes import Val, splat, vector
+from dlvm.gen.text.access import vector
+from dlvm.gen.text.lanes import Val, splat
 from dlvm.gen.text.module import FunctionWriter, Text
 from dlvm.gen.text.sizes import Offsets
 from dlvm.ir import Dim
@@ -153,7 +154,7 @@ class _GpuAccess(Access):
 
         def plain() -> str:
             address = self._address(place, offset)
-            return self.w.value(f"load {type_}, ptr {address}, align {lanes * place.dtype.bytes}")
+            return self.w.load(type_, address, lanes * place.dtype.bytes)
 
         if condition is None:
             return self._loaded(plain(), place, lanes)
@@ -169,4 +170,4 @@ class _GpuAccess(Access):
         type_, align = vector(place.element, lanes), lanes * place.dtype.bytes
         condition = holds(self.offsets, s.where)
         with nullcontext() if condition is None else self.w.when(condition):
-            self.w.do(f"store {type_} {text}, ptr {pointer}, align {align}")
+            self.w.store(type_, text, pointer, align)

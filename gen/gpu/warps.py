@@ -116,7 +116,7 @@ def exchanged(
 
 
 def _exchanged(w: FunctionWriter, place: Address, offset: Dim, lane: str) -> str:
-    value = w.value(f"load {place.element}, ptr {place.pointer}, align {place.dtype.bytes}")
+    value = w.load(place.element, place.pointer, place.dtype.bytes)
     if isinstance(offset, int):
         return _shuffled(w, place.element, value, "idx", str(offset))
     far = offset - symbol(lane)

@@ -6,7 +6,8 @@ an exponential has its exponents as floats, so here they are handed over as they
 
 from __future__ import annotations
 
-from dlvm.gen.text.lanes import Lanes, Whole, llvm_type, suffix, vector
+from dlvm.gen.text.access import suffix, vector
+from dlvm.gen.text.lanes import Lanes, Whole, llvm_type
 
 REGISTERS = (512, 256, 128)
 """Bits of the registers that the instruction takes."""

@@ -169,6 +169,6 @@ def _piece(w: FunctionWriter, index: str) -> str:
     """One piece of 2/pi, from a table."""
     table, row = "dlvm.two_over_pi", TWO_OVER_PI[64]
     numbers = ", ".join(f"double {number(c, F64)}" for c in row)
-    w.text.globals[table] = f"@{table} = internal constant [{len(row)} x double] [{numbers}]"
-    place = w.value(f"getelementptr double, ptr @{table}, i64 {index}")
-    return w.value(f"load double, ptr {place}")
+    w.text.constant(table, f"[{len(row)} x double]", f"[{numbers}]", "internal")
+    place = w.step("double", f"@{table}", index)
+    return w.load("double", place)

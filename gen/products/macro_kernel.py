@@ -214,8 +214,8 @@ def _spread(
         line = w.value(f"udiv i64 {turn}, {w.value(f'sub i64 {stop}, {start}')}")
         row = w.value(f"mul i64 {w.value(f'udiv i64 {line}, {across}')}, {step}")
         column = w.value(f"mul i64 {w.value(f'urem i64 {line}, {across}')}, {LINE}")
-        at = w.value(f"getelementptr i64, ptr {wishes}, i64 {k.index}")
-        w.do(f"store i64 {w.value(f'add i64 {row}, {column}')}, ptr {at}, align 8")
+        at = w.step("i64", wishes, k.index)
+        w.store("i64", w.value(f"add i64 {row}, {column}"), at, 8)
 
 
 # -- one band ---------------------------------------------------------------------------------
@@ -295,7 +295,7 @@ def _strip(w: FunctionWriter, v: Vectors, plan: Plan, shape: Shape, r: str, c: s
         below = v.at("%sums", down)
         later = w.value(f"select i1 {more}, ptr {v.at(sums, plan.strip)}, ptr {below}")
         line = w.value(f"mul i64 {w.value(f'mul i64 {piece}, %share')}, {LINE}")
-        ask = w.value(f"getelementptr i8, ptr {v.at(x, '%x.far')}, i64 {line}")
+        ask = w.step("i8", v.at(x, "%x.far"), line)
         wishes = f", ptr {ask}, ptr {later}, ptr %wishes, i64 %change, i64 %stop"
     w.do(
         f"call void @{_micro(shape)}(ptr {x}, i64 %x.step, i64 %x.far, ptr {y}, i64 %y.step, "

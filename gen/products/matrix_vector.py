@@ -224,8 +224,8 @@ def _near(v: Vectors, k: str, count: int, to: str) -> Side:
         row, place = far.row(v, i.index), near.row(v, i.index)
         for q in range(count):
             at = v.at(row, w.value(f"mul i64 %x.near, {q}"))
-            found = w.value(f"load {v.element}, ptr {at}, align {v.dtype.bytes}")
-            w.do(f"store {v.element} {found}, ptr {v.at(place, q)}, align {v.dtype.bytes}")
+            found = w.load(v.element, at, v.dtype.bytes)
+            w.store(v.element, found, v.at(place, q), v.dtype.bytes)
     return near
 
 
@@ -313,21 +313,21 @@ def _give_apart(
             return v.at(row, w.value(f"mul i64 {q.index}, {place[2]}"))
 
         here = v.at(v.at(sums.here.row(v, i.index), c), q.index)
-        found = w.value(f"load {v.element}, ptr {here}, align {align}")
+        found = w.load(v.element, here, align)
 
         def added() -> list[str]:
-            earlier = w.value(f"load {v.element}, ptr {at(before)}, align {align}")
+            earlier = w.load(v.element, at(before), align)
             word = "fadd" if v.dtype.is_float else "add"
             return [w.value(f"{word} {v.element} {earlier}, {found}")]
 
         (all_,) = w.maybe_all(chunk.later, v.element, [found], added)
-        w.do(f"store {v.element} {all_}, ptr {at(to)}, align {align}")
+        w.store(v.element, all_, at(to), align)
 
 
 def _gathered(v: Vectors, pointers: list[str]) -> str:
     """One element from each of these places."""
     found = "poison"
     for i, pointer in enumerate(pointers):
-        x = v.w.value(f"load {v.element}, ptr {pointer}, align {v.dtype.bytes}")
+        x = v.w.load(v.element, pointer, v.dtype.bytes)
         found = v.w.value(f"insertelement {v.type} {found}, {v.element} {x}, i32 {i}")
     return found

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
-from dlvm.gen.text.lanes import llvm_type, multiply_add, splat_text, suffix, vector
+from dlvm.gen.text.access import vector
+from dlvm.gen.text.lanes import llvm_type, multiply_add, splat_text
 from dlvm.gen.text.module import Carry, FunctionWriter, Text
 from dlvm.ir import BF16, F16, DType
 from dlvm.target import Target
@@ -66,7 +67,7 @@ class Vectors:
     def at(self, pointer: str, offset: str | int, dtype: DType | None = None) -> str:
         """The address of an element."""
         element = llvm_type(dtype or self.dtype)
-        return self.w.value(f"getelementptr {element}, ptr {pointer}, i64 {offset}")
+        return self.w.step(element, pointer, offset)
 
     def mask(self, start: int, size: str) -> str:
         """Which of the lanes from ``start`` on are below a size."""
@@ -78,13 +79,7 @@ class Vectors:
     def load(self, pointer: str, mask: str | None = None, dtype: DType | None = None) -> str:
         """A vector; zeros where the mask is off."""
         dtype = dtype or self.dtype
-        element, align = llvm_type(dtype), dtype.bytes
-        type_ = vector(element, self.lanes)
-        if mask is None:
-            return self.w.value(f"load {type_}, ptr {pointer}, align {align}")
-        name = f"llvm.masked.load.{suffix(element, self.lanes)}.p0"
-        where = (("i32", str(align)), (self.truth, mask), (type_, "zeroinitializer"))
-        return self.w.call(type_, name, ("ptr", pointer), *where)
+        return self.w.load_lanes(llvm_type(dtype), self.lanes, pointer, dtype.bytes, mask)
 
     def fetch(self, pointer: str, mask: str | None = None) -> str:
         """A vector of an operand, in the type of the sum."""
@@ -100,13 +95,7 @@ class Vectors:
 
     def store(self, x: str, pointer: str, mask: str | None = None) -> None:
         """Write a vector, where the mask is on."""
-        align = self.dtype.bytes
-        if mask is None:
-            self.w.do(f"store {self.type} {x}, ptr {pointer}, align {align}")
-            return
-        name = f"llvm.masked.store.{suffix(self.element, self.lanes)}.p0"
-        where = (("ptr", pointer), ("i32", str(align)), (self.truth, mask))
-        self.w.call("void", name, (self.type, x), *where)
+        self.w.store_lanes(self.element, self.lanes, x, pointer, self.dtype.bytes, mask)
 
     def prefetch(self, pointer: str, *, to_write: bool = False) -> None:
         """Bring a line of the cache near; an address that is not there does no harm."""
@@ -115,7 +104,7 @@ class Vectors:
 
     def splat(self, pointer: str) -> str:
         """One element in every lane."""
-        x = self.w.value(f"load {self.element}, ptr {pointer}, align {self.dtype.bytes}")
+        x = self.w.load(self.element, pointer, self.dtype.bytes)
         return splat_text(self.w, self.element, x, self.lanes)
 
     def add(self, x: str, y: str) -> str:
@@ -261,13 +250,13 @@ class _Micro:
         w, v, along = self.v.w, self.v, "%x.step" if self.x_transposed else "1"
         x = v.at("%x", w.value(f"mul i64 {start}, {along}"))
         y = v.at("%y", w.value(f"mul i64 {start}, %y.step"))
-        wishes = w.value(f"getelementptr i64, ptr %wishes, i64 {start}") if wished else ""
+        wishes = w.step("i64", "%wishes", start) if wished else ""
         carried = [Carry(c.type, c.now) for c in sums]
         with w.loop("0", w.value(f"sub i64 {stop}, {start}"), count, carried) as k:
             if wished:
-                line = w.value(f"getelementptr i64, ptr {wishes}, i64 {k.index}")
-                line = w.value(f"load i64, ptr {line}, align 8")
-                line = w.value(f"getelementptr i8, ptr {wished}, i64 {line}")
+                line = w.step("i64", wishes, k.index)
+                line = w.load("i64", line, 8)
+                line = w.step("i8", wished, line)
                 v.prefetch(line, to_write=wished == "%next")
             for i in range(count):
                 here = w.value(f"add i64 {k.index}, {i}")

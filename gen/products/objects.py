@@ -16,12 +16,12 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TypeAlias
 
-from dlvm.gen.checked.bounds import checked, writing
+from dlvm.gen.checked.bounds import include_checks
 from dlvm.gen.llvm.binding import object_code
 from dlvm.gen.runtime.call_words import THREADS
 from dlvm.gen.runtime.pool import include_fork
 from dlvm.gen.text.lanes import sum_type
-from dlvm.gen.text.module import FunctionWriter, Part, Text
+from dlvm.gen.text.module import FunctionWriter, Listener, Part, Text
 from dlvm.ir import DType
 from dlvm.target import Target
 
@@ -84,24 +84,24 @@ def use(text: Text, generic: Generic, target: Target) -> str:
     name, alone = generic.name, replace(target, threads=1)
     text.declarations[name] = f"declare void @{name}(ptr, ptr)"
     for piece in pieces(generic):
-        text.objects[piece.name] = Part(partial(code, piece, alone), partial(_made, piece, alone))
+        given = piece, alone, text.listener
+        text.objects[piece.name] = Part(partial(code, *given), partial(_made, *given))
     return name
 
 
-def _made(piece: Piece, target: Target) -> bytes:
-    return machine_code(piece, target, writing())
+def _made(piece: Piece, target: Target, listener: type[Listener] | None) -> bytes:
+    return machine_code(piece, target, listener)
 
 
 @cache
-def machine_code(piece: Piece, target: Target, check: bool = False) -> bytes:
-    """An object file of a product, one that checks every access if need be."""
-    text = code(piece, target)
-    return object_code(checked(text, owner=False) if check else text, target)
+def machine_code(piece: Piece, target: Target, listener: type[Listener] | None = None) -> bytes:
+    """An object file of a product."""
+    return object_code(code(piece, target, listener), target)
 
 
-def code(piece: Piece, target: Target) -> str:
-    """The module of a piece of a product."""
-    text = Text.of(target)
+def code(piece: Piece, target: Target, listener: type[Listener] | None = None) -> str:
+    """The module of a piece of a product, which checks every access if somebody listens."""
+    text = Text.of(target, listener=listener)
     y_transposed = isinstance(piece, Generic) and piece.y_transposed
     filled = piece.filled if isinstance(piece, Generic) else (False, False)
     plan = Plan.of(piece.dtype, bool(piece.x_transposed), y_transposed, target, filled)
@@ -112,6 +112,8 @@ def code(piece: Piece, target: Target) -> str:
             write_thin(text, plan.dtype, plan.lanes, thin_shapes(target), plan.caches[2])
         case Inner():
             write_bands(text, plan)
+    if listener is not None:
+        include_checks(text, owner=False)
     return str(text)
 
 
@@ -149,8 +151,8 @@ class _Product(Panels):
 
     def share(self, w: FunctionWriter, count: str) -> str:
         """The units of one thread: one part for each, as every part copies y for itself."""
-        at = w.value(f"getelementptr i64, ptr %context, i64 {THREADS}")
-        found = w.value(f"load i64, ptr {at}, align 8")
+        at = w.step("i64", "%context", THREADS)
+        found = w.load("i64", at, 8)
         threads = w.call("i64", "llvm.smax.i64", ("i64", found), ("i64", "1"))
         return ceiling(w, count, threads)
 

@@ -45,8 +45,8 @@ class Panels:
     def words(self, w: FunctionWriter, *names: str) -> None:
         """Words of the call, under their names."""
         for name in names:
-            at = w.value(f"getelementptr i64, ptr %call, i64 {WORDS.index(name)}")
-            w.do(f"%{name} = load {'ptr' if name in POINTERS else 'i64'}, ptr {at}, align 8")
+            at = w.step("i64", "%call", WORDS.index(name))
+            w.load("ptr" if name in POINTERS else "i64", at, 8, name=f"%{name}")
 
     def function(
         self, w: FunctionWriter, name: str, parameters: str, linkage: str = "internal "

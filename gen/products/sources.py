@@ -188,16 +188,16 @@ class Sources:
             given = w.maybe(large, "ptr", own, lambda: take(w, whole))
         none = w.value(f"icmp eq ptr {given}, null")
         with w.when(none):
-            halt = w.value(f"getelementptr i64, ptr %context, i64 {HALT}")
+            halt = w.step("i64", "%context", HALT)
             if self.text.os == "none":
-                w.do(f"store i64 {OUT_OF_MEMORY}, ptr {halt}")
+                w.store("i64", OUT_OF_MEMORY, halt)
             else:
                 order = "monotonic monotonic, align 8"  # what another thread was halted by stays
                 w.do(f"cmpxchg ptr {halt}, i64 0, i64 {OUT_OF_MEMORY} {order}")
         with w.when(w.value(f"xor i1 {none}, true")):
             gap = w.value(f"sub i64 0, {w.value(f'ptrtoint ptr {given} to i64')}")
             gap = w.value(f"and i64 {gap}, {LINE - 1}")
-            start = w.value(f"getelementptr i8, ptr {given}, i64 {gap}")
-            yield [w.value(f"getelementptr i8, ptr {start}, i64 {place}") for place in places]
+            start = w.step("i8", given, gap)
+            yield [w.step("i8", start, place) for place in places]
             with w.when(large):
                 give_back(w, given)

@@ -79,18 +79,18 @@ DEEP = f"""\
 """Whether the stack is used up; where nobody says how large it is, the memory ends first."""
 
 
-def _functions(os: str) -> str:
+def _functions(text: Text) -> str:
     return f"""
 define internal ptr @activation(ptr %context, i64 %bytes, ptr %status) noinline #0 {{
 entry:
-{"  %deep = icmp eq ptr %context, null" if os == "none" else DEEP}
+{"  %deep = icmp eq ptr %context, null" if text.os == "none" else DEEP}
   br i1 %deep, label %stop, label %take
 stop:
   store i64 {TOO_DEEP}, ptr %status
   ret ptr null
 take:
   %whole = add i64 %bytes, {ALIGNMENT}
-  %block = {taken(os, "%whole")}
+  {taken(text, "%block", "%whole")}
   %none = icmp eq ptr %block, null
   br i1 %none, label %fail, label %give
 fail:
@@ -110,7 +110,7 @@ define internal void @activation_end(ptr %context, ptr %arena) #0 {{
 entry:
   %owner.at = getelementptr i64, ptr %arena, i64 -1
   %block = load ptr, ptr %owner.at
-  {given_back(os, "%block")}
+  {given_back(text, "%block")}
   ret void
 }}"""
 
@@ -118,5 +118,5 @@ entry:
 def include_activations(text: Text) -> None:
     """Put the functions into a module."""
     include_memory(text)
-    text.functions["activation"] = _functions(text.os)
+    text.functions["activation"] = _functions(text)
     text.declarations["frame"] = FRAME

@@ -113,13 +113,13 @@ class _Words:
         self.w, self.base = w, base
 
     def at(self, index: int | str) -> str:
-        return self.w.value(f"getelementptr i64, ptr {self.base}, i64 {index}")
+        return self.w.step("i64", self.base, index)
 
     def get(self, index: int | str) -> str:
-        return self.w.value(f"load atomic i64, ptr {self.at(index)} monotonic, align 8")
+        return self.w.load("i64", self.at(index), 8, order="monotonic")
 
     def set(self, index: int | str, value: str) -> None:
-        self.w.do(f"store atomic i64 {value}, ptr {self.at(index)} monotonic, align 8")
+        self.w.store("i64", value, self.at(index), 8, order="monotonic")
 
 
 def _begin(text: Text) -> str:
@@ -165,9 +165,7 @@ def _record(w: FunctionWriter) -> str:
     index = w.value(f"sub i64 {63 - SMALLEST}, {least}")
     known = w.value(f"call i64 @llvm.umin.i64(i64 {index}, i64 {RECORDS - 1})")
     first = w.value(f"mul i64 {known}, {SIZE}")
-    return w.value(
-        f"getelementptr i64, ptr %choice, i64 {w.value(f'add i64 {first}, {len(Head)}')}"
-    )
+    return w.step("i64", "%choice", w.value(f"add i64 {first}, {len(Head)}"))
 
 
 def _now(w: FunctionWriter) -> str:

@@ -93,26 +93,30 @@ def include_memory(text: Text) -> None:
         text.functions["region"] = REGION
 
 
-def taken(os: str, size: str) -> str:
-    """The instruction that takes so many bytes, or gives null; ``%context`` is at hand."""
-    if os == "none":
-        return f"call ptr @region_take(ptr %context, i64 {size})"
-    return f"call ptr @malloc(i64 {size})"
+def taken(text: Text, block: str, size: str) -> str:
+    """The lines that take so many bytes, or give null; ``%context`` is at hand."""
+    if text.os == "none":
+        return f"{block} = call ptr @region_take(ptr %context, i64 {size})"
+    line = f"{block} = call ptr @malloc(i64 {size})"
+    return line if text.listener is None else f"{line}\n  {text.listener.taken(block, size)}"
 
 
-def given_back(os: str, block: str) -> str:
-    """The instruction that gives a block back."""
-    if os == "none":
+def given_back(text: Text, block: str) -> str:
+    """The lines that give a block back."""
+    if text.os == "none":
         return f"call void @region_give(ptr %context, ptr {block})"
-    return f"call void @free(ptr {block})"
+    line = f"call void @free(ptr {block})"
+    return line if text.listener is None else f"{text.listener.given_back(block)}\n  {line}"
 
 
 def take(w: FunctionWriter, size: str) -> str:
     """Memory, or null where none is left."""
     include_memory(w.text)
-    return w.value(taken(w.text.os, size))
+    block = f"%{w.name()}"
+    w.do(taken(w.text, block, size))
+    return block
 
 
 def give_back(w: FunctionWriter, block: str) -> None:
     """End the use of what was taken."""
-    w.do(given_back(w.text.os, block))
+    w.do(given_back(w.text, block))

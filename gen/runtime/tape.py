@@ -36,7 +36,7 @@ def cell(xs: Sequence[View]) -> tuple[list[Dim], Dim]:
     return offsets, end
 
 
-def _functions(os: str) -> str:
+def _functions(text: Text) -> str:
     return f"""
 define internal ptr @tape_push(ptr %context, i64 %bytes, ptr %status) #0 {{
 entry:
@@ -81,11 +81,11 @@ again:
 grow:
   %before = phi ptr [ null, %entry ], [ %chunk, %next ], [ %chunk, %reuse ]
   %behind = phi ptr [ null, %entry ], [ null, %next ], [ %spare, %reuse ]
-  %wanted = phi i64 [ {FIRST_CHUNKS[os]}, %entry ], [ %double, %next ], [ %double, %reuse ]
+  %wanted = phi i64 [ {FIRST_CHUNKS[text.os]}, %entry ], [ %double, %next ], [ %double, %reuse ]
   %least = add i64 %bytes, 64
   %small = icmp ult i64 %wanted, %least
   %whole = select i1 %small, i64 %least, i64 %wanted
-  %new = {taken(os, "%whole")}
+  {taken(text, "%new", "%whole")}
   %failed = icmp eq ptr %new, null
   br i1 %failed, label %fail, label %link
 fail:
@@ -179,7 +179,7 @@ test:
 body:
   %next.at = getelementptr i64, ptr %chunk, i64 1
   %following = load ptr, ptr %next.at
-  {given_back(os, "%chunk")}
+  {given_back(text, "%chunk")}
   br label %test
 done:
   ret void
@@ -192,5 +192,5 @@ MEMSET = "llvm.memset.p0.i64"
 def include_tape(text: Text) -> None:
     """Put the functions of tapes into a module."""
     include_memory(text)
-    text.functions["tape"] = _functions(text.os)
+    text.functions["tape"] = _functions(text)
     text.declarations[MEMSET] = f"declare void @{MEMSET}(ptr, i8, i64, i1)"

@@ -14,6 +14,7 @@ from functools import reduce
 
 from dlvm.ir import BF16, F64, DType
 
+from .access import suffix, vector
 from .module import FunctionWriter, Lines
 
 NAMES = {"bool": "i1", "f16": "half", "bf16": "i16", "f32": "float", "f64": "double"}
@@ -32,17 +33,6 @@ def sum_type(dtype: DType) -> str:
 def stored_type(dtype: DType) -> str:
     """The type of one element in memory."""
     return "i8" if dtype.kind == "b" else llvm_type(dtype)
-
-
-def vector(element: str, lanes: int) -> str:
-    """The type of several of these, or of one."""
-    return f"<{lanes} x {element}>" if lanes > 1 else element
-
-
-def suffix(element: str, lanes: int) -> str:
-    """How a type is spelt in the name of an intrinsic."""
-    short = {"half": "f16", "float": "f32", "double": "f64"}.get(element, element)
-    return f"v{lanes}{short}" if lanes > 1 else short
 
 
 def number(x: float | int | bool, dtype: DType) -> str:

@@ -11,9 +11,11 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import prod
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from dlvm.target import Target
+
+from .access import PLAIN, Kind, MemoryAccess, vector
 
 Lines: TypeAlias = "list[str | Lines]"
 NAME = re.compile(r"%[\w.]+")
@@ -35,6 +37,34 @@ class Part:
 
     text: Callable[[], str]
     code: Callable[[], bytes]
+
+
+class Listener(Protocol):
+    """Is told what one function does with memory, while it is written."""
+
+    def __init__(self, w: FunctionWriter) -> None: ...
+
+    def accessed(self, access: MemoryAccess, into: Lines) -> MemoryAccess:
+        """Before an access is written to these lines; gives what is written instead."""
+        ...
+
+    def stepped(self, result: str, pointer: str) -> None:
+        """A pointer was made of another one."""
+        ...
+
+    def ended(self, name: str) -> None:
+        """The function is complete, and has this name."""
+        ...
+
+    @staticmethod
+    def taken(block: str, size: str) -> str:
+        """The instruction that follows when a block of memory was taken."""
+        ...
+
+    @staticmethod
+    def given_back(block: str) -> str:
+        """The instruction before a block is given back."""
+        ...
 
 
 @dataclass(slots=True)
@@ -59,9 +89,15 @@ class Text:
     functions: dict[str, str] = field(default_factory=dict[str, str])
     objects: dict[str, Part] = field(default_factory=dict[str, "Part"])
     """Modules of functions that are only declared here, by the names of these."""
+    listener: type[Listener] | None = None
+    """Who is told what each function does with memory."""
+    constants: dict[str, str] = field(default_factory=dict[str, str])
+    """The types of the constants of the module."""
 
     @staticmethod
-    def of(target: Target, hides_masks: bool = False) -> Text:
+    def of(
+        target: Target, hides_masks: bool = False, listener: type[Listener] | None = None
+    ) -> Text:
         """An empty module for a target."""
         return Text(
             attributes(target),
@@ -71,7 +107,13 @@ class Text:
             target.word,
             target.doubles,
             target.fma,
+            listener=listener,
         )
+
+    def constant(self, name: str, type_: str, value: str, linkage: str = "private") -> None:
+        """Define constant data."""
+        self.globals[name] = f"@{name} = {linkage} constant {type_} {value}"
+        self.constants[name] = type_
 
     def fuses(self, element: str) -> bool:
         """Whether the processor multiplies and adds elements of an LLVM type with one rounding."""
@@ -98,6 +140,7 @@ class Text:
         self.globals.update(other.globals)
         self.functions.update(other.functions)
         self.objects.update(other.objects)
+        self.constants.update(other.constants)
 
     @property
     def stack(self) -> int:
@@ -147,14 +190,18 @@ class FunctionWriter:
     """Writes one function body; ``head`` is where what depends on arguments alone goes.
 
     Before it stand the ``arrays``: LLVM divides sizes in blocks of their own, and memory that is
-    taken after the first block has no place in the frame that is known.
+    taken after the first block has no place in the frame that is known. A ``trusted`` function
+    manages the memory of a call: its tables, its status, its tape.
     """
 
-    def __init__(self, text: Text) -> None:
-        self.text = text
+    def __init__(self, text: Text, trusted: bool = False) -> None:
+        self.text, self.trusted = text, trusted
+        self.listener = text.listener and text.listener(self)
         self.arrays: Lines = []
         self.head: Lines = []
         self.lines: Lines = []
+        self.accesses = 0
+        """How many instructions that touch memory were written."""
         self._count = 0
         self._block = "entry"
 
@@ -186,6 +233,73 @@ class FunctionWriter:
             return self.value(line)
         self.do(line)
         return ""
+
+    def step(
+        self,
+        element: str,
+        pointer: str,
+        index: str | int,
+        into: Lines | None = None,
+        lanes: int = 1,
+    ) -> str:
+        """A pointer so many elements further on, or one for each lane."""
+        each = "i64" if lanes == 1 else vector("i64", lanes)
+        result = self.value(f"getelementptr {element}, ptr {pointer}, {each} {index}", into)
+        if self.listener is not None:
+            self.listener.stepped(result, pointer)
+        return result
+
+    # -- what touches memory -------------------------------------------------------------------
+
+    def access(self, access: MemoryAccess, into: Lines | None = None, name: str = "") -> str:
+        """The one place where what touches memory is written; the name of what it reads."""
+        self.accesses += 1
+        if self.listener is not None:
+            access = self.listener.accessed(access, self.lines if into is None else into)
+        if access.kind not in PLAIN:
+            return self.call(access.result, access.intrinsic, *access.arguments)
+        if access.kind is Kind.LOAD and not name:
+            return self.value(str(access), into)
+        self.do(f"{name} = {access}" if name else str(access))
+        return name
+
+    def load(
+        self,
+        type_: str,
+        pointer: str,
+        align: int = 0,
+        *,
+        order: str = "",
+        into: Lines | None = None,
+        name: str = "",
+    ) -> str:
+        """What lies in memory."""
+        access = MemoryAccess(Kind.LOAD, pointer, type_, align=align, order=order)
+        return self.access(access, into, name)
+
+    def store(
+        self, type_: str, value: str | int, pointer: str, align: int = 0, *, order: str = ""
+    ) -> None:
+        """Write a value to memory."""
+        self.access(MemoryAccess(Kind.STORE, pointer, type_, 1, align, value, order=order))
+
+    def load_lanes(
+        self, element: str, lanes: int, pointer: str, align: int, mask: str | None = None
+    ) -> str:
+        """Elements in a row; zeros where the mask is off."""
+        kind = Kind.LOAD if mask is None else Kind.MASKED_LOAD
+        return self.access(MemoryAccess(kind, pointer, element, lanes, align, mask=mask or ""))
+
+    def store_lanes(
+        self, element: str, lanes: int, x: str, pointer: str, align: int, mask: str | None = None
+    ) -> None:
+        """Write elements in a row, where the mask is on."""
+        kind = Kind.STORE if mask is None else Kind.MASKED_STORE
+        self.access(MemoryAccess(kind, pointer, element, lanes, align, x, mask or ""))
+
+    def copy(self, target: str, source: str, size: str) -> None:
+        """Copy bytes to where they do not overlap themselves."""
+        self.access(MemoryAccess(Kind.COPY, target, "i8", value=source, size=size))
 
     def array(self, type_: str, alignment: int = 64) -> str:
         """Memory of the function's own."""
@@ -280,12 +394,17 @@ class FunctionWriter:
 
     def names(self) -> set[str]:
         """Of all values that stand in the function."""
-        return set(NAME.findall("\n".join(_flat(self.arrays + self.head + self.lines))))
+        return set(NAME.findall(self.body()))
+
+    def body(self) -> str:
+        """The lines of the function as they are so far."""
+        return "\n".join(_flat(self.arrays + self.head + self.lines))
 
     def function(self, header: str, attributes: str = "#0", last: str = "ret void") -> str:
         """The finished function, after its last instruction."""
-        body = "\n".join(_flat(self.arrays + self.head + self.lines))
-        return f"define {header} {attributes} {{\nentry:\n{body}\n  {last}\n}}"
+        if self.listener is not None:
+            self.listener.ended(header.partition("@")[2].partition("(")[0])
+        return f"define {header} {attributes} {{\nentry:\n{self.body()}\n  {last}\n}}"
 
 
 def declaration(name: str, parameters: str) -> str:

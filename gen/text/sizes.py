@@ -17,7 +17,8 @@ from dlvm.gen.loops.index import step_of
 from dlvm.ir import Dim, Expr
 from dlvm.ir.dims import Atom, Call, Monomial, at_least, floordiv, substitute, symbol, symbols
 
-from .lanes import splat_text, vector
+from .access import vector
+from .lanes import splat_text
 from .module import FunctionWriter, Lines
 
 HIDDEN = symbol("%hidden")
