@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 from dlvm.base.errors import UserError
@@ -16,7 +17,9 @@ def add(commands: Any) -> None:
     """Adds the subcommand to the parser."""
     parser = commands.add_parser("rules", help="list, explain or check the rewrite rules")
     parser.add_argument("names", nargs="*", help="rules to explain, or to check; all if left out")
-    parser.add_argument("--check", action="store_true", help="check both sides on random numbers")
+    parser.add_argument(
+        "--check", action="store_true", help="prove both sides equal, and draw numbers"
+    )
     parser.add_argument("--rounds", type=int, default=20, help="sizes and numbers for each rule")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true")
@@ -50,6 +53,7 @@ def _words(rule: Rule) -> str:
 
 
 def _named(names: Sequence[str]) -> list[Rule]:
+    import_module("dlvm.opt")  # registers the rules of linear algebra
     every = {r.name: r for r in rules()}
     for name in names:
         if name not in every:
@@ -75,11 +79,16 @@ def _explain(rule: Rule) -> None:
 
 
 def _check(chosen: Sequence[Rule], options: argparse.Namespace) -> int:
-    """Checks rules, and prints how they fail; the exit code says whether any does."""
+    """Checks rules, prints what proves each and how any fails; the exit code says if one does."""
+    from dlvm.trust.forms.proofs import proof
     from dlvm.trust.laws import failures
 
+    proofs = [proof(r) for r in chosen]
+    print_table([(f"{r.root.name}.{r.name}", p) for r, p in zip(chosen, proofs, strict=True)])
     found = [f for r in chosen for f in failures(r, options.rounds, options.seed)]
     for line in found:
         print(line)
-    print(f"{len(chosen)} rules checked {options.rounds} times each, {len(found)} failures")
+    proven = sum(p.holds for p in proofs)
+    drawn = f"{len(chosen)} checked {options.rounds} times each"
+    print(f"{len(chosen)} rules: {proven} proven by form, {drawn}, {len(found)} failures")
     return 1 if found else 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -452,9 +453,19 @@ def test_rules_are_listed_explained_and_checked(run, capsys):
     said = run("rules", "sum_of_product")
     assert "rounding, where cheaper" in said and "matmul" in said.split("// after")[0]
     assert "matmul" not in said.split("// after")[1].split("// before")[0]
-    assert "0 failures" in run("rules", "--check", "--rounds", "2")
+    checked = run("rules", "--check", "--rounds", "2")
+    assert "0 failures" in checked and "checked 2 times each" in checked
+    assert re.search(r"matmul.cheapest_order +proven by form at open sizes", checked)
+    assert re.search(r"neg.negate_twice +only drawn", checked)
     assert main(["rules", "sum_of_produce"]) == WRONG
     assert "no rule" in capsys.readouterr().err
+
+
+def test_rules_of_linear_algebra_are_known_in_a_process_of_their_own():
+    """Without it ``dlvm rules`` listed those of the operations alone."""
+    command = [sys.executable, "-m", "dlvm", "rules", "--json"]
+    listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert "sum.sum_of_product" in json.loads(listed)
 
 
 def test_show_prints_laws_and_properties(run, tmp_path):

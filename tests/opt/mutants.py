@@ -170,7 +170,9 @@ class Endless(BaseException):
 
 
 @contextmanager
-def _limited(seconds: float) -> Iterator[None]:
+def limited(seconds: float) -> Iterator[None]:
+    """``Endless`` is raised inside after so many seconds; memory is limited as well."""
+
     def stop(*_: Any) -> None:
         raise Endless
 
@@ -248,7 +250,7 @@ def judge(mutant: Mutant) -> Verdict:
 def _failure(check: Callable[[Rule], Any], rule: Rule) -> str:
     """How a proof of a law fails: it never applies, is wrong, or ends in an error; or not."""
     try:
-        with _limited(SECONDS):
+        with limited(SECONDS):
             check(rule)
     except (Endless, MemoryError):
         return "endless"
