@@ -27,7 +27,6 @@ KNOWN = {
     "dlvm.dsl.call.function.StagedFunction": 290,
     "dlvm.dsl.trace.tensor.Tensor": 360,
     "dlvm.gen.call.entry_code.EntryCode": 360,
-    "dlvm.gen.cpu.access.Access": 270,
     "dlvm.gen.cpu.driver.Driver": 310,
     "dlvm.gen.cpu.kernels.Emitter": 330,
     "dlvm.gen.math.instructions.LlvmScalars": 270,

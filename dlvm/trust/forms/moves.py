@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 from dlvm import ops
-from dlvm.gen.loops.index import Index, reshaped
 from dlvm.ir import BOOL, F64, I64, Dim, Op, Value
+from dlvm.ir.positions import Index
 from dlvm.ops.arrays.sections import in_whole
 from dlvm.ops.literals import Constant, DimSize, Iota
 
@@ -48,23 +48,6 @@ class Moves:
     def moved(self, op: Op, index: Index) -> Form | None:
         """The element of what such an operation makes; None of any other."""
         match op:
-            case ops.Broadcast(x, _, axes):
-                return self.reader.element(x, tuple(index[a] for a in axes))
-            case ops.Permute(x, perm):
-                return self.reader.element(x, tuple(index[perm.index(a)] for a in range(len(perm))))
-            case ops.Reshape(x, shape):
-                return self.reader.element(x, reshaped(index, shape, x.shape))
-            case ops.Slice(x):
-                return self.reader.element(x, in_whole(op, index))
-            case ops.Diagonal(x):
-                return self.reader.element(x, (*index, index[-1]))
-            case ops.Patches():
-                return self.reader.element(op.x, _tapped(op, index))
-            case ops.Pad(x, low):
-                at = tuple(i - n for i, n in zip(index, low, strict=True))
-                return self.reader.scope.multiply(_within(at, x.shape), self.reader.element(x, at))
-            case ops.Concat(xs, axis):
-                return self._joined(xs, axis, index)
             case ops.Update():
                 return self._updated(op, index)
             case ops.Select(condition, x, y):
@@ -82,19 +65,20 @@ class Moves:
                 return _counted(op.size)
             case ops.Unpatch():
                 return self._unpatched(op, index)
+            case ops.IndexMap():
+                return self._mapped(op, index)
             case ops.Gather():
                 return self._gathered(op, index)
             case _:
                 return None
 
-    def _joined(self, xs: Sequence[Value], axis: int, index: Index) -> Form:
+    def _mapped(self, op: ops.IndexMap, index: Index) -> Form:
+        """The element that is read; where there are several reads, at most one of them applies."""
         found: Form = ()
-        start: Dim = 0
-        for x in xs:
-            at = index[axis] - start
-            part = self.reader.element(x, (*index[:axis], at, *index[axis + 1 :]))
-            found += self.reader.scope.multiply(_within((at,), (x.shape[axis],)), part)
-            start = start + x.shape[axis]
+        for read in op.reads(index):
+            part = self.reader.element(op.operands[read.operand], read.index)
+            here = factor(*map(not_negative, read.where))
+            found += self.reader.scope.multiply(here, part) if read.where else part
         return found
 
     def _updated(self, op: Any, index: Index) -> Form:
@@ -167,14 +151,9 @@ class Moves:
                 return value.size
             case Constant() if value.value.size == 1 and value.dtype.is_integer:
                 return int(value.value.flat[0])
-            case ops.Broadcast(x, _, axes):
-                return self.position(x, tuple(index[a] for a in axes))
-            case ops.Permute(x, perm):
-                return self.position(x, tuple(index[perm.index(a)] for a in range(len(perm))))
-            case ops.Reshape(x, shape):
-                return self.position(x, reshaped(index, shape, x.shape))
-            case ops.Slice(x):
-                return self.position(x, in_whole(value, index))
+            case ops.IndexMap() if value.everywhere:
+                (read,) = value.reads(index)
+                return self.position(value.operands[0], read.index)
             case _:
                 return None
 
@@ -196,13 +175,3 @@ def _within(index: Sequence[Dim], shape: Sequence[Dim]) -> Form:
     return factor(
         *(not_negative(d) for i, n in zip(index, shape, strict=True) for d in (i, n - 1 - i))
     )
-
-
-def _tapped(op: Any, index: Index) -> Index:
-    """Where an element of a window lies."""
-    rank = op.x.type.rank
-    out = list(index[:rank])
-    numbers = zip(op.axes, index[rank:], op.steps, op.dilations, strict=True)
-    for axis, tap, step, dilation in numbers:
-        out[axis] = out[axis] * step + tap * dilation
-    return tuple(out)

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from dlvm import ops
-from dlvm.gen.loops.index import Index
 from dlvm.ir import BOOL, Array, Dim, Op, Param, Part, Value
 from dlvm.ir.knowledge import properties_of
+from dlvm.ir.positions import Index
 from dlvm.ops.families import Elementwise
 from dlvm.ops.literals import Constant
 

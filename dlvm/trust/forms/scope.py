@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from dlvm.gen.loops.index import recombine, step_of
+from dlvm.gen.loops.index import step_of
 from dlvm.ir import Dim
 from dlvm.ir.dims import (
     Call,
@@ -30,6 +30,7 @@ from dlvm.ir.dims import (
 from dlvm.ir.dims import floordiv as divided_by
 from dlvm.ir.dims import mod as rest_of
 from dlvm.ir.equations import when_positive
+from dlvm.ir.positions import recombine
 
 from .terms import MOST, Factor, Form, Term, TooLong, shown
 
