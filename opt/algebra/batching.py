@@ -16,7 +16,7 @@ from dlvm.ir.decisions import may_replace
 from dlvm.ir.numerics import LICENSED, ROUNDING, current_mode
 from dlvm.ir.rewrite import Env, mapped, transform
 from dlvm.ops import Concat, Matmul, Update
-from dlvm.ops.arrays.sections import joined_windows
+from dlvm.ops.arrays.windows import joined_windows
 from dlvm.opt.facts import needed
 from dlvm.passes import function_pass
 
