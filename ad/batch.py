@@ -199,8 +199,10 @@ def leaf(b: Batch, op: Op, xs: Sequence[Value], flags: Flags) -> Lanes:
 def _gathers(b: Batch, op: IndexMap, xs: Sequence[Value]) -> Lanes:
     """An index map whose class says nothing of batches: the gathers that it stands for, of all."""
     params = tuple(Param(x.type) for x in op.operands)
+    with Builder():
+        alone = cast(IndexMap, op.rebuild(params))
     with (builder := Builder()):
-        result = as_gathers(cast(IndexMap, op.rebuild(params)))
+        result = as_gathers(alone)
     body = Function("map", params, tuple(builder.ops), (result,))
     found, lanes = b.write(body, list(xs), (True,) * len(xs))
     return tuple(b.spread(y, flag) for y, flag in zip(found, lanes, strict=True)), (True,)

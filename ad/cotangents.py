@@ -17,16 +17,14 @@ from dlvm.ir.dims import at_least, product
 from dlvm.ops import (
     Add,
     And,
-    Broadcast,
     Cast,
     Exchange,
     Gather,
+    IndexMap,
     Less,
     Max,
     Not,
     Or,
-    Permute,
-    Reshape,
     ScatterAdd,
     ScatterSet,
     Select,
@@ -154,8 +152,8 @@ def _below(dy: Value) -> tuple[Value, Move] | None:
 
 def _moved(dy: Value) -> tuple[Value, Callable[[Value], Value]] | None:
     match dy:
-        case Permute(x) | Reshape(x) | Broadcast(x) | Slice(x):
-            return x, lambda c: dy.rebuild((c,))
+        case IndexMap() if dy.everywhere:
+            return dy.operands[0], lambda c: dy.rebuild((c,))
         case Gather(x, indices):
             return x, lambda c: dy.rebuild((c, indices))
         case Sum(x):

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dlvm.ir import Op
-from dlvm.ops import Control, Creation, Effect, Elementwise, Reduction, Running, Structured
+from dlvm.ops import (
+    Control,
+    Creation,
+    Effect,
+    Elementwise,
+    IndexMap,
+    Reduction,
+    Running,
+    Structured,
+)
 
 from .drawing import control_families as control_families
 from .drawing.families import placing_of
@@ -19,6 +28,7 @@ PARTS: dict[type[Op], dict[str, str]] = {
         "combine": "combine(self, s, a, b): the associative operation on two states",
         "project": "project(self, s, state): the results, from the state of all elements",
     },
+    IndexMap: {"reads": "reads(self, index): which element of which operand an element is"},
     Running: {
         "states": "states(self): the types of the scalars that are carried along",
         "identity": "identity(self, s): the state before the first element",
@@ -59,7 +69,8 @@ def _differentiated(cls: type[Op]) -> Iterator[str]:
     derived = cls.adjoint is not Op.adjoint
     if derived and cls.nondifferentiable:
         yield "one of adjoint and nondifferentiable: it has both"
-    elsewhere = cls.holds_regions or issubclass(cls, Control | Creation | Effect)  # or has none
+    none = Control | Creation | Effect | IndexMap  # or it follows, as that of an index map does
+    elsewhere = cls.holds_regions or issubclass(cls, none)
     if not (derived or cls.nondifferentiable or elsewhere):
         yield (
             "adjoint(self, *dy): the cotangent of each operand, linear in dy; or "
@@ -79,7 +90,7 @@ def _compiled(cls: type[Op]) -> Iterator[str]:
 
 
 def _tried(cls: type[Op]) -> Iterator[str]:
-    elsewhere = issubclass(cls, Control | Structured | Creation | Effect)
+    elsewhere = issubclass(cls, Control | Structured | Creation | Effect | IndexMap)
     if cls.batched is Op.batched and not elsewhere:
         yield "batched(self, size): the attributes that change if operands get a new first axis"
     if placing_of(cls) is None:
