@@ -28,6 +28,7 @@ from dlvm.gen.loops.statements import (
     Store,
     statements,
 )
+from dlvm.gen.products.few import ways_of
 from dlvm.gen.products.macro_kernel import Plan
 from dlvm.gen.products.objects import Generic, use
 from dlvm.gen.products.panels import POINTERS, WORDS
@@ -60,7 +61,8 @@ def product(e: Emitter, s: Product) -> None:
         values |= _side(e, s, name, side, outer)
     if s.finish != s.body:
         values["environment"] = _environment(e, outer)
-    if (sums := place_of_sums(s, e.shared)) is not None:
+    tiled = (sums := place_of_sums(s, e.shared)) is None
+    if sums is not None:
         values["out"], values["out.step"] = _address(e, sums.place)
     if sums is None or not sums.plain:
         name = f"{e.kernel.name}.{s.tile.name}"
@@ -69,23 +71,29 @@ def product(e: Emitter, s: Product) -> None:
         if s.finish == s.body:
             values["environment"] = _environment(e, outer)
     words = [("ptr" if name in POINTERS else "i64", values[name]) for name in WORDS]
-    function = use(e.w.text, generic_of(s), e.target)
+    function = use(e.w.text, generic_of(s, e.target, tiled), e.target)
     e.w.do(f"call void @{function}(ptr %context, ptr {_array(e, words)})")
     return_if_halted(e.w.text, e.w)
 
 
-def generic_of(s: Product) -> Generic:
-    """The object that computes a product."""
-    height = s.tile.size // s.width
+def plan_of(s: Product, target: Target) -> Plan:
+    """What is agreed upon for a product."""
     filled = s.fill(s.x) is not None, s.fill(s.y) is not None
-    return Generic(s.x.buffer.dtype, s.x.transposed, s.y.transposed, height, s.width, filled)
+    return Plan.of(s.x.buffer.dtype, s.x.transposed, s.y.transposed, target, filled)
+
+
+def generic_of(s: Product, target: Target, tiled: bool) -> Generic:
+    """The object that computes a product."""
+    plan, height = plan_of(s, target), s.tile.size // s.width
+    sides = (plan.stored, plan.x_transposed, plan.y_transposed)
+    return Generic(*sides, height, s.width, plan.filled, ways_of(plan, s.m, s.n, s.k, tiled))
 
 
 def room_of(s: Product, shared: frozenset[str], target: Target) -> Dim:
     """Bytes that a product takes for copies, at most; ``shared`` as its kernel is promised."""
-    filled = generic_of(s).filled
-    plan = Plan.of(s.x.buffer.dtype, s.x.transposed, s.y.transposed, target, filled)
-    tiled = place_of_sums(s, shared) is None
+    plan, tiled = plan_of(s, target), place_of_sums(s, shared) is None
+    if ways_of(plan, s.m, s.n, s.k, tiled) == "thin":
+        return 0
     units = tuple(1 if f is None else f.unit for f in (s.fill(s.x), s.fill(s.y)))
     return room(plan, (s.tile.size // s.width, s.width), s.m, s.n, s.k, tiled, units)
 

@@ -25,14 +25,12 @@ from dlvm.gen.text.module import FunctionWriter, Listener, Part, Text
 from dlvm.ir import DType
 from dlvm.target import Target
 
+from .few import LONG, Few
 from .macro_kernel import Plan, write_bands
 from .matrix_vector import COPIED_FROM, Side, Thin, broad, call_thin, write_thin
 from .micro_kernel import NARROW, thin_shapes
 from .panels import WORDS, Panels
 from .sources import ceiling, least
-
-LONG = 8
-"""Steps of k for each of few rows or columns that are worth giving each its sums one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +43,14 @@ class Generic:
     height: int
     width: int
     filled: tuple[bool, bool] = (False, False)
+    ways: str = "both"
+    """``thin`` where there are always few rows or columns, ``wide`` where there never are."""
+
+    @property
+    def thin(self) -> bool:
+        """Whether few rows or columns are summed by themselves."""
+        reads = self.dtype == self.dtype.compute and not any(self.filled)
+        return reads and self.ways != "wide"
 
     @property
     def name(self) -> str:
@@ -52,7 +58,8 @@ class Generic:
         letters = "".join("t" if t else "n" for t in (self.x_transposed, self.y_transposed))
         fills = "".join(x for x, filled in zip("xy", self.filled, strict=True) if filled)
         tile = f"{self.height}x{self.width}"
-        return f"dlvm.product.{sum_type(self.dtype)}.{letters}{fills and f'.{fills}'}.{tile}"
+        letters += f".{fills}" if fills else ""
+        return f"dlvm.product.{sum_type(self.dtype)}.{letters}.{self.ways}.{tile}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +82,8 @@ Piece: TypeAlias = "Generic | Inner"
 def pieces(generic: Generic) -> list[Piece]:
     """The object files of a product."""
     bands, thin = Inner(generic.dtype, generic.x_transposed), Inner(generic.dtype, None)
-    reads = generic.dtype == generic.dtype.compute and not any(generic.filled)
-    return [generic, bands, *([thin] if reads else [])]
+    wide = [bands] if generic.ways != "thin" else []
+    return [generic, *wide, *([thin] if generic.thin else [])]
 
 
 def use(text: Text, generic: Generic, target: Target) -> str:
@@ -107,7 +114,7 @@ def code(piece: Piece, target: Target, listener: type[Listener] | None = None) -
     plan = Plan.of(piece.dtype, bool(piece.x_transposed), y_transposed, target, filled)
     match piece:
         case Generic():
-            _Product(text, plan, (piece.height, piece.width)).write(piece.name)
+            _Product(text, plan, (piece.height, piece.width)).write(piece)
         case Inner(x_transposed=None):
             write_thin(text, plan.dtype, plan.lanes, thin_shapes(target), plan.caches[2])
         case Inner():
@@ -120,34 +127,37 @@ def code(piece: Piece, target: Target, listener: type[Listener] | None = None) -
 class _Product(Panels):
     """Writes the functions of one product."""
 
-    def write(self, name: str) -> None:
+    def write(self, generic: Generic) -> None:
         """Everything, what is called first."""
-        self.panel()
-        self.panels()
-        self.blocks()
-        self.part()
-        if self.plan.copies_x:
-            self.copied_panels()
-        self.whole(name)
-
-    # -- the call ------------------------------------------------------------------------------
-
-    def whole(self, name: str) -> None:
-        """All rows, or all columns where there are few rows, in parts for threads."""
         w = FunctionWriter(self.text)
         self.words(w, "m", "n", "k", "out", "out.step")
         include_fork(self.text)
-        done = "false"
-        if not self.plan.converts and not any(self.plan.filled):
-            done = self.thin(w)
-        with w.when(w.value(f"xor i1 {done}, true")):
-            _, _, count = self.split(w)
-            inside = w.value(f"mul i64 {w.value('mul i64 %m, %n')}, %k")
-            total = w.value(f"add i64 {w.value(f'sdiv i64 {inside}, {self.plan.thread}')}, 1")
-            fewest = w.value(f"add i64 {w.value(f'sdiv i64 {count}, {total}')}, 1")
-            grain = w.call("i64", "llvm.smax.i64", ("i64", fewest), ("i64", self.share(w, count)))
-            w.do(f"call void @fork(ptr %context, ptr @part, ptr %call, i64 {count}, i64 {grain})")
-        self.function(w, name, "ptr %context, ptr %call", "")
+        done = self.thin(w) if generic.thin else "false"
+        if generic.ways != "thin":
+            self.panel()
+            self.panels()
+            self.blocks()
+            self.part()
+            if self.plan.copies_x:
+                self.copied_panels()
+            with w.when(w.value(f"xor i1 {done}, true")):
+                self.whole(w)
+        self.function(w, generic.name, "ptr %context, ptr %call", "")
+
+    # -- the call ------------------------------------------------------------------------------
+
+    def whole(self, w: FunctionWriter) -> None:
+        """All rows, or all columns where there are fewer rows, in parts for threads."""
+        _, _, count = self.split(w)
+        inside = w.value(f"mul i64 {w.value('mul i64 %m, %n')}, %k")
+        total = w.value(f"add i64 {w.value(f'sdiv i64 {inside}, {self.plan.thread}')}, 1")
+        fewest = w.value(f"add i64 {w.value(f'sdiv i64 {count}, {total}')}, 1")
+        self.fork(w, "part", count, fewest)
+
+    def fork(self, w: FunctionWriter, name: str, count: str, fewest: str) -> None:
+        """Call a function for so many units, in parts of some at least."""
+        grain = w.call("i64", "llvm.smax.i64", ("i64", fewest), ("i64", self.share(w, count)))
+        w.do(f"call void @fork(ptr %context, ptr @{name}, ptr %call, i64 {count}, i64 {grain})")
 
     def share(self, w: FunctionWriter, count: str) -> str:
         """The units of one thread: one part for each, as every part copies y for itself."""
@@ -161,10 +171,9 @@ class _Product(Panels):
     def thin(self, w: FunctionWriter) -> str:
         """Products of few rows, or of few columns as rows of the transposes; if it is one."""
         there = w.value("icmp ne ptr %out, null")
-        far = self.plan.panel if self.plan.y_transposed else self.plan.caches[2]
-        row = w.value(f"and i1 {there}, {self.few(w, '%m', '%n', far)}")
-        worth = self.plan.panel >> 2 if self.plan.x_transposed else 0
-        others = w.value(f"and i1 {there}, {self.few(w, '%n', '%m', worth)}")
+        row = w.value(f"and i1 {there}, {self.few(w, '%m', '%n', Few.rows(self.plan))}")
+        found = self.few(w, "%n", "%m", Few.columns(self.plan))
+        others = w.value(f"and i1 {there}, {found}")
         column = w.value(f"and i1 {others}, {w.value(f'xor i1 {row}, true')}")
         piece = w.value(f"sdiv i64 {self.plan.reads}, {w.value('add i64 %k, 1')}")
         fewest = w.value(f"add i64 {w.value(f'sdiv i64 {piece}, {self.plan.strip}')}, 1")
@@ -173,22 +182,18 @@ class _Product(Panels):
             with w.when(condition):
                 up = w.value(f"add i64 {size}, {self.plan.strip - 1}")
                 count = w.value(f"sdiv i64 {up}, {self.plan.strip}")
-                grain = w.call(
-                    "i64", "llvm.smax.i64", ("i64", fewest), ("i64", self.share(w, count))
-                )
-                sizes = f"i64 {count}, i64 {grain}"
-                w.do(f"call void @fork(ptr %context, ptr @{name}, ptr %call, {sizes})")
+                self.fork(w, name, count, fewest)
         return w.value(f"or i1 {row}, {column}")
 
-    def few(self, w: FunctionWriter, users: str, size: str, worth: int) -> str:
+    def few(self, w: FunctionWriter, users: str, size: str, few: Few) -> str:
         """Whether reading a matrix is most of the work: one row uses it, or several a large one."""
-        one = w.value(f"icmp sle i64 {users}, {1 if not worth or self.plan.y_transposed else 2}")
-        if not worth:
+        one = w.value(f"icmp sle i64 {users}, {few.always}")
+        if not few.large:
             return one
         some = w.value(f"icmp slt i64 {users}, {COPIED_FROM}")
         wide = w.value(f"icmp sge i64 {size}, {self.plan.strip}")
         long = w.value(f"icmp sge i64 %k, {w.value(f'mul i64 {users}, {LONG}')}")
-        several = self.over(w, size, worth)
+        several = self.over(w, size, few.large)
         for condition in (some, wide, long):
             several = w.value(f"and i1 {several}, {condition}")
         return w.value(f"or i1 {one}, {several}")
