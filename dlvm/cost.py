@@ -22,6 +22,7 @@ from dlvm.ops import (
     IndexMap,
     Matmul,
     ScatterAdd,
+    Slice,
     Structured,
 )
 from dlvm.ops.families import Contraction, Creation, Elementwise, Reduction, Running
@@ -201,10 +202,13 @@ class Work:
 def work(op: Op) -> Work:
     """What one execution computes, writes, and reads where it does not read through.
 
-    Kernels read through repetitions, permutations and reshapes, which cost nothing. Products and
+    Kernels read through repetitions, permutations and reshapes, which cost nothing; but all of what
+    a slice is a part of is written. Products and
     reductions read their operands; element-wise operations are taken to find them near.
     """
-    if isinstance(op, Creation) or (isinstance(op, IndexMap) and op.everywhere):
+    if isinstance(op, Creation) or (
+        isinstance(op, IndexMap) and op.everywhere and not isinstance(op, Slice)
+    ):
         return Work()
     moved = [size_in_bytes(t) for t in op.result_types]
     if isinstance(op, Contraction | Reduction):

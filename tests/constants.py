@@ -247,6 +247,10 @@ OTHER_FIGURES = {
 
 OTHERS: dict[str, str] = {
     "cost.PICOSECONDS": "a unit",
+    "gen.lower.products.FEW": "both sides of it in tests/gen/lower/test_small_products.py",
+    "gen.lower.products.SMALL": "both sides of it in tests/gen/lower/test_small_products.py",
+    "gen.lower.products.SMALLEST": "both sides of it in tests/gen/lower/test_small_products.py",
+    "gen.lower.products.SMALL_ALONG": "both sides of it in tests/gen/lower/test_small_products.py",
     "gen.lower.products.TILE": "the size of an array in the generated code",
     "gen.products.macro_kernel.BATCH": "the size of a tile",
     "gen.products.macro_kernel.PANEL_STEPS": "the order of a sum, and so a part of its meaning",
