@@ -90,9 +90,7 @@ def _dearest(copy: tuple[int, Copy]) -> int:
 
 def _overwritten(program: Program) -> Iterator[tuple[View, View]]:
     """Temporaries, and the results of the program that may be computed in their memory."""
-    for step in program.walk():
-        if not isinstance(step, Launch):
-            continue
+    for step in program.launches():
         for i, o in sorted(replaceable(step.kernel)):
             source, target = step.views[i], step.views[o]
             place = target.storage.place

@@ -22,7 +22,7 @@ from dlvm.ir.dims import Dim, evaluate
 
 from .memory import Arena, plan
 from .steps import Given, Launch, Program, Storage, View
-from .walking import Ended, uninitialised, walk
+from .walking import Ended, held_as, uninitialised, walk
 
 GARBAGE = 0xA5
 
@@ -75,7 +75,7 @@ class Machine:
         block = np.full(self.size(self.arena.bytes), GARBAGE, np.uint8)
         for storage, offset in self.arena.offsets.items():
             start, size = self.size(offset), self.size(storage.bytes)
-            self.memory[storage] = block[start : start + size].view(_held(storage))
+            self.memory[storage] = block[start : start + size].view(held_as(storage.dtype))
         for storage, array in self.given.items():
             self.memory[storage] = array.reshape(-1).view()
         for view in self.program.params:
@@ -140,8 +140,3 @@ class Machine:
         inner = Machine(entered, plan(entered), memory, known, *call)
         walk(entered.steps, inner)
         self.copied += inner.copied
-
-
-def _held(storage: Storage) -> Any:
-    """The dtype of memory; a tape is a handle."""
-    return np.dtype(np.int64) if storage.dtype.kind == "t" else storage.dtype.numpy

@@ -61,13 +61,14 @@ class Liveness:
             needed += self.program.donated
         return self.some(needed)
 
-    def block(self, steps: tuple[Step, ...], live: set[Storage], visit: Visit) -> None:
+    def block(self, steps: tuple[Step, ...], live: set[Storage], visit: Visit | None) -> None:
         """Turn what lives after the steps into what lives before them."""
         for step in reversed(steps):
-            visit(step, live)
+            if visit:
+                visit(step, live)
             self.step(step, live, visit)
 
-    def step(self, step: Step, live: set[Storage], visit: Visit) -> None:
+    def step(self, step: Step, live: set[Storage], visit: Visit | None) -> None:
         """Turn what lives after a step into what lives before it."""
         if step.CHOOSES:
             sides = [set(live) for _ in step.bodies]
@@ -79,7 +80,7 @@ class Liveness:
             fills, parts = step.filled
             live |= self.some(fills) | self.exposed(step)
             inside = live | self.some(parts)
-            for body in reversed(step.order):
+            for body in reversed(step.order if visit else ()):
                 if body is None:
                     inside |= live | self.needs(step)
                 else:
@@ -94,21 +95,12 @@ class Liveness:
         if loop not in self.exposures:
             found: set[Storage] = set()
             for body in reversed(loop.order):
-                found = found | self.needs(loop) if body is None else self.before(body, found)
+                if body is None:
+                    found |= self.needs(loop)
+                else:
+                    self.block(body, found, None)
             self.exposures[loop] = found.difference(loop.filled[0])
         return self.exposures[loop]
-
-    def before(self, steps: tuple[Step, ...], found: set[Storage]) -> set[Storage]:
-        """What the steps, and then readers of ``found``, read from before them."""
-        for step in reversed(steps):
-            if step.CHOOSES:
-                sides = [self.before(body, found) for body in step.bodies]
-                found = self.needs(step).union(*sides)
-            elif step.repeats:
-                found = found.difference(step.filled[0]) | self.exposed(step)
-            else:
-                found = found.difference(overwritten(step)) | self.needs(step)
-        return found
 
 
 def overwritten(step: Step) -> list[Storage]:

@@ -386,20 +386,9 @@ Told: TypeAlias = tuple[str, TensorType, str]
 """The label and type of a value that is given out, and whether to ``print`` or to ``tap``."""
 Called: TypeAlias = tuple[Op, tuple[str, ...]]
 """An operation whose reference is called, and the names of the sizes that a call of it passes."""
-Step: TypeAlias = (
-    Launch
-    | Copy
-    | If
-    | While
-    | For
-    | Push
-    | Pop
-    | EndUnless
-    | Show
-    | CallPython
-    | CallFunction
-    | Tick
-)
+Calls: TypeAlias = CallPython | CallFunction
+"""A step that runs code outside of its function."""
+Step: TypeAlias = Launch | Copy | If | While | For | Push | Pop | EndUnless | Show | Calls | Tick
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -435,6 +424,11 @@ class Program:
     def forks(self) -> bool:
         """Whether threads may share trips of a loop."""
         return any(isinstance(step, For) and step.apart for step in self.walk())
+
+    @property
+    def has_tape(self) -> bool:
+        """Whether a run may take memory for tapes."""
+        return any(isinstance(step, Push | Pop) for step in self.walk())
 
     @property
     def enters(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .memory import Arena, plan
-from .steps import Program, Step, Storage
+from .steps import Program, Step
 
 
 def program_text(program: Program, arena: Arena) -> str:
@@ -19,15 +19,11 @@ def _function(program: Program, arena: Arena) -> list[str]:
     results = ", ".join(f"%{v.storage.name}: {v.type}" for v in program.results)
     head = f"program @{program.name}({params}) -> ({results})"
     lines = [f"{head} arena {arena.bytes} {{"]
-    lines += [f"  %{s.name}: {_room(s)} at {at}" for s, at in arena.offsets.items()]
+    lines += [f"  %{s.name}: {s.dtype}[{s.size}] at {at}" for s, at in arena.offsets.items()]
     for i, array in enumerate(program.constants):
         lines.append(f"  %constant{i}: {array.dtype}{list(array.shape)}")
     _block(program.steps, "  ", lines)
     return [*lines, "}"]
-
-
-def _room(storage: Storage) -> str:
-    return f"{storage.dtype}[{storage.size}]"
 
 
 def _block(steps: tuple[Step, ...], indent: str, lines: list[str]) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from dlvm.ir import Array, Module
+from dlvm.ir import Array, DType, Module
 from dlvm.ir.dims import evaluate
 from dlvm.ir.interpret import Interpreter
 from dlvm.ir.taps import Line, record
@@ -53,24 +53,14 @@ class Activation(Protocol[Held]):
 
     program: Program
     sizes: dict[str, int]
-
-    @property
-    def words(self) -> Array:
-        """The status on the host."""
-        ...
-
-    @property
-    def cells(self) -> list[tuple[int, list[Held]]]:
-        """The cells of all tapes."""
-        ...
+    words: Array
+    cells: list[tuple[int, list[Held]]]
 
     def launch(self, step: Launch) -> None:
         """Run a kernel."""
-        ...
 
     def copy(self, source: View, target: View) -> None:
         """Copy one view into another."""
-        ...
 
     def holds(self, condition: View) -> bool:
         """What a condition is; ends the call if something before has failed."""
@@ -82,7 +72,6 @@ class Activation(Protocol[Held]):
 
     def write(self, view: View, array: Array) -> None:
         """Copy an array of the host into a view."""
-        ...
 
     def allocate(self, view: View) -> Held:
         """Memory for the elements of a view."""
@@ -90,19 +79,15 @@ class Activation(Protocol[Held]):
 
     def save(self, view: View, held: Held) -> None:
         """Copy a view into memory that was allocated for it."""
-        ...
 
     def restore(self, view: View, held: Held, /) -> None:
         """Copy memory that was allocated for a view into it."""
-        ...
 
     def enter(self, callee: str, sizes: tuple[int, ...], memory: Mapping[Storage, Held]) -> None:
         """Run another function of the program, whose parameters and results are in ``memory``."""
-        ...
 
     def say(self, line: Line, /) -> None:
         """Print a line."""
-        ...
 
 
 def walk(steps: Sequence[Step], on: Activation[Any]) -> None:
@@ -144,9 +129,13 @@ def walk(steps: Sequence[Step], on: Activation[Any]) -> None:
 
 
 def uninitialised(view: View, sizes: Mapping[str, int]) -> Array:
-    """An array of the type of a view; a tape is the number of a cell."""
-    held = np.int64 if view.type.dtype.kind == "t" else view.type.dtype.numpy
-    return np.empty([evaluate(d, sizes) for d in view.type.shape], held)
+    """An array of the type of a view."""
+    return np.empty([evaluate(d, sizes) for d in view.type.shape], held_as(view.type.dtype))
+
+
+def held_as(dtype: DType) -> Any:
+    """The type of NumPy for elements; a tape is the number of a cell."""
+    return np.dtype(np.int64) if dtype.kind == "t" else dtype.numpy
 
 
 def _push(step: Push, on: Activation[Any]) -> None:
