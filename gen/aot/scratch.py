@@ -10,7 +10,7 @@ from dlvm.gen.cpu.product_calls import room_of
 from dlvm.gen.loops.index import step_of
 from dlvm.gen.loops.statements import Bind, Loop, LoopKernel, Product, Size, statements
 from dlvm.gen.program.promises import promises
-from dlvm.gen.program.steps import Pop, Program, Push
+from dlvm.gen.program.steps import Program
 from dlvm.gen.runtime.memory import HEAD, block
 from dlvm.ir import Dim
 from dlvm.ir.dims import Range, at_least, bounds, floordiv, maximum, substitute, symbols
@@ -19,7 +19,7 @@ from dlvm.target import Target
 
 def region(program: Program, target: Target, growing: int | None) -> Dim:
     """Bytes from which code takes memory while it runs; products take some one at a time."""
-    grows = program.enters or any(isinstance(s, Push | Pop) for s in program.walk())
+    grows = program.enters or program.has_tape
     if grows and growing is None:
         what = (
             "functions that are called, not copied,"

@@ -118,7 +118,7 @@ class Driver:
 
     def close(self) -> None:
         """Where the call ends: nothing stays on the tape."""
-        if any(isinstance(s, Push | Pop) for s in self.program.walk()):
+        if self.program.has_tape:
             tape.include_tape(self.text)
             self.w.do("call void @tape_free(ptr %context)")
 

@@ -29,7 +29,7 @@ from dlvm.target import Target
 from .arrays import Block, DeviceArray
 from .choosing import current
 from .device import Device, DeviceCode, KernelCode
-from .execution import Activation, Shared
+from .execution import DeviceActivation, Shared
 from .layout import MOST, Layout
 from .nvptx import block_size, emit_gpu_kernel, grid_size
 from .phases import phases
@@ -71,7 +71,7 @@ class DeviceExecutable:
         addresses = [known[s].block.address for s in layout.given]
         if not self.fails:
             shared = Shared(device, self.code, kept.addresses, kept.status.address, False)
-            Activation(layout, shared, addresses).run()
+            DeviceActivation(layout, shared, addresses).run()
         else:
             self._watched(layout, device, kept, addresses)
         return tuple(known[v.storage] for v in self.program.results)
@@ -104,7 +104,7 @@ class DeviceExecutable:
         """A run whose status is read at its end; an error if it says one."""
         status = kept.clear.pop() if kept.clear else _status(device)
         shared = Shared(device, self.code, kept.addresses, status.address, True)
-        Activation(layout, shared, addresses).run()
+        DeviceActivation(layout, shared, addresses).run()
         if not shared.words[0]:
             device.read(status.address, shared.words)
         if shared.words[0]:

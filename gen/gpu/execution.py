@@ -1,46 +1,29 @@
-"""Runs a program on a device: its steps in order, each kernel a launch.
+"""A program on a GPU or its emulator: the memory of its functions, and each kernel a launch.
 
-The host walks the steps: it reads the condition of a branch or of a ``while`` from the device, and
-counts the trips of a loop. Nothing else waits for the device. The status of a call is read with
-conditions and at the end; a kernel that fails leaves the first failure there, and what runs after
-it touches only memory of the call.
+The host walks the steps: it reads conditions and tapes from the device, and counts the trips of a
+loop. Nothing else waits for the device. The status of a call is read with conditions and at the
+end; a kernel that fails leaves the first failure there, and what runs after it touches only memory
+of the call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from dlvm.gen.loops.status import WORDS
-from dlvm.gen.program.steps import (
-    CallFunction,
-    Copy,
-    EndUnless,
-    For,
-    If,
-    Launch,
-    Pop,
-    Push,
-    Show,
-    Step,
-    Storage,
-    View,
-    While,
-)
+from dlvm.gen.program.steps import Launch, Storage, View
+from dlvm.gen.program.walking import Ended, uninitialised, walk
 from dlvm.ir import Array
 from dlvm.ir.dims import Dim, evaluate
-from dlvm.ir.taps import Line, record
+from dlvm.ir.taps import Line
 
 from .arrays import Block
 from .device import Device, DeviceCode
 from .layout import Layout, Place
-
-
-class Ended(Exception):
-    """The call has ended with a status."""
 
 
 @dataclass
@@ -69,7 +52,7 @@ class Shared:
 
 
 @dataclass
-class Activation:
+class DeviceActivation:
     """One function of a program on its way: where its memory is, and its sizes.
 
     ``given`` are the addresses of the storages that its caller owns.
@@ -84,6 +67,7 @@ class Activation:
     def __post_init__(self) -> None:
         self.program = self.layout.program
         self.sizes = dict(self.layout.sizes)
+        self.words, self.cells = self.shared.words, self.shared.cells
 
     def run(self) -> None:
         """All steps; what fails is in the status."""
@@ -96,7 +80,7 @@ class Activation:
         arena = device.allocate(self.layout.arena)
         try:
             self.bases = [arena, *self.given, *self.shared.constants]
-            self.block(self.program.steps)
+            walk(self.program.steps, self)
         finally:
             device.free(arena)
 
@@ -116,59 +100,40 @@ class Activation:
         """How much a view is."""
         return self.size(view.type.size) * view.type.dtype.bytes
 
-    def host(self, view: View) -> Array:
+    def read(self, view: View) -> Array:
         """A copy of a view on the host."""
-        held = np.int64 if view.type.dtype.kind == "t" else view.type.dtype.numpy
-        found = np.empty([self.size(d) for d in view.type.shape], held)
+        found = uninitialised(view, self.sizes)
         self.shared.device.read(self.address(view), found)
         return found
 
-    def block(self, steps: Sequence[Step]) -> None:
-        """Steps in order."""
-        for step in steps:
-            self.step(step)
+    def write(self, view: View, array: Array) -> None:
+        """Copy an array of the host into a view."""
+        self.shared.device.write(self.address(view), array)
 
-    def step(self, step: Step) -> None:
-        """One step."""
-        device = self.shared.device
-        match step:
-            case Launch():
-                self.launch(step)
-            case Copy(source=source, target=target):
-                device.copy(self.address(target), self.address(source), self.bytes(target))
-            case If(condition=condition, then=then, otherwise=otherwise):
-                self.block(then if self.holds(condition) else otherwise)
-            case While(before=before, condition=condition, body=body):
-                self.block(before)
-                while self.holds(condition):
-                    self.block(body)
-                    self.block(before)
-            case For(variable=variable, body=body, reverse=reverse):
-                trips = range(self.size(step.length))
-                for i in reversed(trips) if reverse else trips:
-                    self.sizes[variable] = i
-                    self.block(body)
-            case Push() | Pop():
-                self.tape(step)
-            case EndUnless(condition=condition, code=code):
-                if not self.holds(condition):
-                    self.shared.words[0] = code
-                    raise Ended
-            case CallFunction():
-                self.enter(step)
-            case Show(x=x, index=index):
-                label, _, how = self.program.prints[index]
-                if how == "tap":
-                    record(label, self.host(x))
-                else:
-                    print(Line(label, self.host(x)))
-            case _:
-                raise AssertionError(f"no device runs {step}")
+    def copy(self, source: View, target: View) -> None:
+        """Copy one view into another."""
+        self.shared.device.copy(self.address(target), self.address(source), self.bytes(target))
+
+    def allocate(self, view: View) -> Block:
+        """Memory for the elements of a view."""
+        return Block(self.shared.device, self.bytes(view))
+
+    def save(self, view: View, held: Block) -> None:
+        """Copy a view into memory that was allocated for it."""
+        self.shared.device.copy(held.address, self.address(view), held.bytes)
+
+    def restore(self, view: View, held: Block) -> None:
+        """Copy memory that was allocated for a view into it."""
+        self.shared.device.copy(self.address(view), held.address, held.bytes)
+
+    def say(self, line: Line, /) -> None:
+        """Print a line."""
+        print(line)
 
     def holds(self, condition: View) -> bool:
         """What a condition is, once all launches before have ended without a failure."""
         self.shared.check()
-        return bool(self.host(condition))
+        return bool(self.read(condition))
 
     def launch(self, step: Launch) -> None:
         """The phases of a kernel on its views."""
@@ -181,37 +146,7 @@ class Activation:
         for ready in found.phases:
             shared.device.launch(shared.code, ready, addresses, shared.status)
 
-    def tape(self, step: Push | Pop) -> None:
-        """A tape is a number of a cell; the values lie in blocks of their own."""
-        device, cells = self.shared.device, self.shared.cells
-        number = int(self.host(step.tape))
-        if isinstance(step, Push):
-            held = [Block(device, self.bytes(x)) for x in step.xs]
-            for x, block in zip(step.xs, held, strict=True):
-                device.copy(block.address, self.address(x), block.bytes)
-            cells.append((number, held))
-            number = len(cells)
-        else:
-            number, held = cells[number - 1] if number else (0, [])
-            for x, block in zip(step.xs, held, strict=bool(held)):
-                device.copy(self.address(x), block.address, block.bytes)
-        device.write(self.address(step.result), np.array(number, np.int64))
-
-    def enter(self, step: CallFunction) -> None:
-        """Another function of the program, on copies of what it overwrites."""
-        device = self.shared.device
-        sizes = tuple(map(self.size, step.sizes))
-        layout = self.layout.callee(step.callee, sizes)
-        callee = layout.program
-        memory: dict[Storage, Block] = {}
-        for view, param in zip(step.arguments, callee.params, strict=True):
-            block = Block(device, self.bytes(view))
-            device.copy(block.address, self.address(view), block.bytes)
-            memory[param.storage] = block
-        for view, result in zip(step.results, callee.results, strict=True):
-            if result.storage not in memory:
-                memory[result.storage] = Block(device, self.bytes(view))
-        inner = Activation(layout, self.shared, [memory[s].address for s in layout.given])
-        inner.steps()
-        for view, result in zip(step.results, callee.results, strict=True):
-            device.copy(self.address(view), inner.address(result), self.bytes(view))
+    def enter(self, callee: str, sizes: tuple[int, ...], memory: Mapping[Storage, Block]) -> None:
+        """Run another function of the program, whose parameters and results are in ``memory``."""
+        layout = self.layout.callee(callee, sizes)
+        DeviceActivation(layout, self.shared, [memory[s].address for s in layout.given]).steps()

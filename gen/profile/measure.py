@@ -24,7 +24,6 @@ from dlvm.gen.program.control import Plans
 from dlvm.gen.program.lives import lives
 from dlvm.gen.program.memory import plan
 from dlvm.gen.program.steps import CallPython, Copy, Launch, Program
-from dlvm.gen.program.text import view_text
 from dlvm.gen.program.timed import BETWEEN, FIRST, START, Timed, entered_with, timed
 from dlvm.gen.runtime import ticks
 from dlvm.gen.schedule.cost import Costs, bytes_of
@@ -194,7 +193,7 @@ def _named(place: Timed, program: Program) -> tuple[str, tuple[Origin, ...]]:
 
 
 def _short(view: Any) -> str:
-    return view_text(view).partition(":")[0]
+    return str(view).partition(":")[0]
 
 
 def _events(table: Array, parts: Sequence[Part], rate: float) -> list[Event]:

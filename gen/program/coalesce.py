@@ -24,23 +24,14 @@ from .steps import (
     CallFunction,
     CallPython,
     Copy,
-    EndUnless,
     For,
     Given,
-    If,
     Launch,
     PartOf,
-    Pop,
     Program,
-    Push,
-    Show,
     Step,
     Storage,
-    Tick,
     View,
-    While,
-    reads,
-    writes,
 )
 
 TYPICAL = 100
@@ -85,17 +76,11 @@ def resolved(program: Program) -> Program:
 def _copies(steps: tuple[Step, ...], trips: int) -> list[tuple[int, Copy]]:
     found: list[tuple[int, Copy]] = []
     for step in steps:
-        match step:
-            case Copy():
-                found.append((trips * _typical(step.target.type.size), step))
-            case If(then=then, otherwise=otherwise):
-                found += _copies(then, trips) + _copies(otherwise, trips)
-            case While(before=before, body=body):
-                found += _copies((*before, *body), trips * TYPICAL)
-            case For(length=length, body=body):
-                found += _copies(body, trips * _typical(length))
-            case _:
-                pass
+        if isinstance(step, Copy):
+            found.append((trips * _typical(step.target.type.size), step))
+        inside = TYPICAL if step.trips is None else _typical(step.trips)
+        for body in step.bodies:
+            found += _copies(body, trips * inside)
     return found
 
 
@@ -105,9 +90,7 @@ def _dearest(copy: tuple[int, Copy]) -> int:
 
 def _overwritten(program: Program) -> Iterator[tuple[View, View]]:
     """Temporaries, and the results of the program that may be computed in their memory."""
-    for step in program.walk():
-        if not isinstance(step, Launch):
-            continue
+    for step in program.launches():
         for i, o in sorted(replaceable(step.kernel)):
             source, target = step.views[i], step.views[o]
             place = target.storage.place
@@ -141,7 +124,7 @@ def interference(program: Program, among: set[Storage]) -> dict[Storage, set[Sto
             found[b].add(a)
 
     def visit(step: Step, live: set[Storage]) -> None:
-        for view in writes(step):
+        for view in step.writes:
             if view.storage not in among:
                 continue
             source = step.source.storage if isinstance(step, Copy) and step.source.whole else None
@@ -161,7 +144,7 @@ def interference(program: Program, among: set[Storage]) -> dict[Storage, set[Sto
 
 def _all_apart(step: CallPython | CallFunction) -> list[tuple[Storage, Storage]]:
     """What a function writes is nothing else that it reads or writes."""
-    touched = dict.fromkeys(v.storage for v in (*reads(step), *step.results))
+    touched = dict.fromkeys(v.storage for v in (*step.reads, *step.results))
     return [(v.storage, s) for v in step.results for s in touched if s is not v.storage]
 
 
@@ -233,10 +216,6 @@ class _Resolved:
         storage, offset = self.home(view.storage)
         return View(storage, view.type, offset + view.offset)
 
-    def views(self, views: tuple[View, ...]) -> tuple[View, ...]:
-        """The same elements, where they are now."""
-        return tuple(map(self.view, views))
-
     def program(self, program: Program) -> Program:
         """The whole program."""
         return replace(program, steps=self.block(program.steps))
@@ -250,31 +229,9 @@ class _Resolved:
 
     def step(self, step: Step) -> Step:
         """One step."""
-        match step:
-            case Launch(views=views):
-                return replace(step, views=self.views(views))
-            case Copy(source=source, target=target):
-                return Copy(self.view(source), self.view(target))
-            case If(condition=c, then=then, otherwise=otherwise):
-                return If(self.view(c), self.block(then), self.block(otherwise))
-            case While(before=before, condition=c, body=body):
-                return While(self.block(before), self.view(c), self.block(body))
-            case For(fills=fills, body=body):
-                homes = [(s, *self.home(s)) for s in fills]
-                whole = tuple(home for s, home, at in homes if at == 0 and home.size == s.size)
-                return replace(step, body=self.block(body), fills=whole, parts=())
-            case Push(tape=tape, xs=xs, result=result):
-                return Push(self.view(tape), self.views(xs), self.view(result))
-            case Pop(tape=tape, xs=xs, result=result):
-                return Pop(self.view(tape), self.views(xs), self.view(result))
-            case EndUnless(condition=condition):
-                return replace(step, condition=self.view(condition))
-            case Show(x=x):
-                return replace(step, x=self.view(x))
-            case CallPython(xs=xs, results=results):
-                return replace(step, xs=self.views(xs), results=self.views(results))
-            case CallFunction(arguments=arguments, results=results):
-                views = {"arguments": self.views(arguments), "results": self.views(results)}
-                return replace(step, **views)
-            case Tick():
-                return step
+        found = step.changed(self.block, self.view)
+        if not isinstance(found, For):
+            return found
+        homes = [(s, *self.home(s)) for s in found.fills]
+        whole = tuple(home for s, home, at in homes if at == 0 and home.size == s.size)
+        return replace(found, fills=whole, parts=())

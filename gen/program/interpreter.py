@@ -8,7 +8,7 @@ are counted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,31 +17,12 @@ import numpy as np
 
 from dlvm.gen.loops.interpreter import Counts, run_kernel
 from dlvm.gen.loops.status import WORDS
-from dlvm.ir import Array, Module
+from dlvm.ir import Array
 from dlvm.ir.dims import Dim, evaluate
-from dlvm.ir.interpret import Interpreter
-from dlvm.ir.taps import Line, record
 
 from .memory import Arena, plan
-from .steps import (
-    CallFunction,
-    CallPython,
-    Copy,
-    EndUnless,
-    For,
-    Given,
-    If,
-    Launch,
-    Pop,
-    Program,
-    Push,
-    Show,
-    Step,
-    Storage,
-    Tick,
-    View,
-    While,
-)
+from .steps import Given, Launch, Program, Storage, View
+from .walking import Ended, held_as, uninitialised, walk
 
 GARBAGE = 0xA5
 
@@ -56,10 +37,6 @@ class Outcome:
     copied: int
 
 
-class Left(Exception):
-    """The call has ended with a status."""
-
-
 def run_program(
     program: Program,
     arena: Arena,
@@ -68,42 +45,41 @@ def run_program(
     write: Callable[[str], None] = print,
 ) -> Outcome:
     """Run on arrays of the right types; donated ones are overwritten."""
-    machine = Machine(program, arena, arrays, symbols, write)
-    with suppress(Left):
-        machine.block(program.steps)
+    given = {v.storage: array for v, array in zip(program.params, arrays, strict=True)}
+    for view in program.results:
+        if view.storage not in given:
+            given[view.storage] = uninitialised(view, symbols)
+    machine = Machine(program, arena, given, symbols, write)
+    with suppress(Ended):
+        walk(program.steps, machine)
     results = tuple(machine.array(view) for view in program.results)
-    return Outcome(results, machine.status, machine.counts.flops, machine.copied)
+    return Outcome(results, machine.words, machine.counts.flops, machine.copied)
 
 
 @dataclass(slots=True)
 class Machine:
-    """One run: memory, symbols with loop variables, the tape's cells, and counts."""
+    """An activation of a function in NumPy; what ``given`` storages hold is its caller's."""
 
     program: Program
     arena: Arena
-    arrays: Sequence[Array]
-    symbols: dict[str, int]
-    write: Callable[[str], None]
-    status: Array = field(default_factory=lambda: np.zeros(WORDS, np.int64))
+    given: Mapping[Storage, Array]
+    sizes: dict[str, int]
+    say: Callable[[str], None]
+    words: Array = field(default_factory=lambda: np.zeros(WORDS, np.int64))
     counts: Counts = field(default_factory=Counts)
-    copied: int = 0
     cells: list[tuple[int, list[Array]]] = field(default_factory=list[Any])
+    copied: int = 0
     memory: dict[Storage, Array] = field(default_factory=dict[Storage, Array])
 
     def __post_init__(self) -> None:
-        block = np.full(evaluate(self.arena.bytes, self.symbols), GARBAGE, np.uint8)
+        block = np.full(self.size(self.arena.bytes), GARBAGE, np.uint8)
         for storage, offset in self.arena.offsets.items():
-            start = evaluate(offset, self.symbols)
-            size = evaluate(storage.bytes, self.symbols)
-            self.memory[storage] = block[start : start + size].view(_held(storage))
-        for view, array in zip(self.program.params, self.arrays, strict=True):
-            flat = array.reshape(-1).view()
-            flat.setflags(write=view.storage in self.program.donated)
-            self.memory[view.storage] = flat
-        for view in self.program.results:
-            if view.storage not in self.memory:
-                size = evaluate(view.type.size, self.symbols)
-                self.memory[view.storage] = np.empty(size, view.type.dtype.numpy)
+            start, size = self.size(offset), self.size(storage.bytes)
+            self.memory[storage] = block[start : start + size].view(held_as(storage.dtype))
+        for storage, array in self.given.items():
+            self.memory[storage] = array.reshape(-1).view()
+        for view in self.program.params:
+            self.memory[view.storage].setflags(write=view.storage in self.program.donated)
 
     def array(self, view: View) -> Array:
         """The elements of a view, in place."""
@@ -116,93 +92,51 @@ class Machine:
 
     def size(self, dim: Dim) -> int:
         """The number that a size has now."""
-        return evaluate(dim, self.symbols)
+        return evaluate(dim, self.sizes)
 
     def shape(self, view: View) -> tuple[int, ...]:
         """The shape that a view has now."""
         return tuple(map(self.size, view.type.shape))
 
-    def block(self, steps: tuple[Step, ...]) -> None:
-        """Run steps in order."""
-        for step in steps:
-            self.step(step)
+    def launch(self, step: Launch) -> None:
+        """Run a kernel, and end the run if it has failed."""
+        known = {s: self.sizes[s] for s in step.kernel.symbols}
+        run_kernel(step.kernel, [self.array(v) for v in step.views], known, self.words, self.counts)
+        if self.words[0] != 0:
+            raise Ended
 
-    def step(self, step: Step) -> None:
-        """Run one step."""
-        match step:
-            case Launch(kernel=kernel, views=views):
-                known = {s: self.symbols[s] for s in kernel.symbols}
-                arrays = [self.array(v) for v in views]
-                run_kernel(kernel, arrays, known, self.status, self.counts)
-                self.leave_if_failed()
-            case Copy(source=source, target=target):
-                self.array(target)[...] = self.array(source)
-                self.copied += self.size(target.type.size)
-            case If(condition=condition, then=then, otherwise=otherwise):
-                self.block(then if self.array(condition) else otherwise)
-            case While(before=before, condition=condition, body=body):
-                self.block(before)
-                while self.array(condition):
-                    self.block(body)
-                    self.block(before)
-            case For(variable=variable, body=body, reverse=reverse):
-                trips = range(self.size(step.length))
-                for i in reversed(trips) if reverse else trips:
-                    self.symbols[variable] = i
-                    self.block(body)
-            case Push(tape=tape, xs=xs, result=result):
-                below = int(self.array(tape))
-                self.cells.append((below, [self.array(x).copy() for x in xs]))
-                self.array(result)[...] = len(self.cells)
-            case Pop(tape=tape, xs=xs, result=result):
-                top = int(self.array(tape))
-                below, values = self.cells[top - 1] if top else (0, [0] * len(xs))
-                for x, value in zip(xs, values, strict=True):
-                    self.array(x)[...] = value
-                self.array(result)[...] = below
-            case EndUnless(condition=condition, code=code):
-                if not self.array(condition):
-                    self.status[0] = code
-                self.leave_if_failed()
-            case CallFunction():
-                self.enter(step)
-            case CallPython(xs=xs, results=results, sizes=sizes, index=index):
-                op, names = self.program.calls[index]
-                known = dict(zip(names, map(self.size, sizes), strict=True))
-                found = Interpreter(Module(()), known).step(op, [self.array(x).copy() for x in xs])
-                for result, array in zip(results, found, strict=True):
-                    self.array(result)[...] = array
-            case Tick():
-                pass
-            case Show(x=x, index=index):
-                label, _, how = self.program.prints[index]
-                if how == "tap":
-                    record(label, self.array(x))
-                else:
-                    self.write(Line(label, self.array(x).copy()))
+    def copy(self, source: View, target: View) -> None:
+        """Copy one view into another."""
+        self.array(target)[...] = self.array(source)
+        self.copied += self.size(target.type.size)
 
-    def enter(self, step: CallFunction) -> None:
-        """Run another function of the program, on copies of what it overwrites."""
-        callee = replace(self.program.callee(step.callee), callees=self.program.callees)
-        sizes = dict(zip(callee.symbols, map(self.size, step.sizes), strict=True))
-        arrays = [self.array(v) for v in step.arguments]
-        arrays = [
-            a.copy() if v.storage in callee.donated else a
-            for a, v in zip(arrays, callee.params, strict=True)
-        ]
-        inner = Machine(callee, plan(callee), arrays, sizes, self.write, self.status, self.counts)
-        inner.cells = self.cells
-        inner.block(callee.steps)
+    def holds(self, condition: View) -> bool:
+        """What a condition is."""
+        return bool(self.array(condition))
+
+    def read(self, view: View) -> Array:
+        """A copy of a view."""
+        return self.array(view).copy()
+
+    def write(self, view: View, array: Array) -> None:
+        """Copy an array into a view."""
+        self.array(view)[...] = array
+
+    def allocate(self, view: View) -> Array:
+        """Memory for the elements of a view."""
+        return uninitialised(view, self.sizes)
+
+    def save(self, view: View, held: Array) -> None:
+        """Copy a view into memory that was allocated for it."""
+        held[...] = self.array(view)
+
+    restore = write
+
+    def enter(self, callee: str, sizes: tuple[int, ...], memory: Mapping[Storage, Array]) -> None:
+        """Run another function of the program, whose parameters and results are in ``memory``."""
+        entered = replace(self.program.callee(callee), callees=self.program.callees)
+        known = dict(zip(entered.symbols, sizes, strict=True))
+        call = self.say, self.words, self.counts, self.cells
+        inner = Machine(entered, plan(entered), memory, known, *call)
+        walk(entered.steps, inner)
         self.copied += inner.copied
-        for view, found in zip(step.results, callee.results, strict=True):
-            self.array(view)[...] = inner.array(found)
-
-    def leave_if_failed(self) -> None:
-        """End the run where the status says so."""
-        if self.status[0] != 0:
-            raise Left
-
-
-def _held(storage: Storage) -> Any:
-    """The dtype of memory; a tape is a handle."""
-    return np.dtype(np.int64) if storage.dtype.kind == "t" else storage.dtype.numpy

@@ -14,7 +14,7 @@ from dlvm.ir import Dim
 from dlvm.ir.dims import substitute
 
 from .memory import ordered
-from .steps import Given, Launch, Program, Step, Storage, reads, writes
+from .steps import Given, Launch, Program, Step, Storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +78,11 @@ def _fullest(spans: Mapping[Storage, tuple[int, int]], known: Mapping[Storage, i
 def _made_by(storage: Storage, steps: Sequence[Step]) -> tuple[Origin, ...]:
     """The lines of the first step that writes a buffer; those behind a copy of another buffer."""
     for position, step in enumerate(steps):
-        if all(v.storage is not storage for v in writes(step)):
+        if all(v.storage is not storage for v in step.writes):
             continue
         if isinstance(step, Launch):
             return step.origins
-        sources = [v.storage for v in reads(step) if v.storage is not storage]
+        sources = [v.storage for v in step.reads if v.storage is not storage]
         before = (lines for s in sources if (lines := _made_by(s, steps[:position])))
         return next(before, ())
     return ()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from dlvm.ir import Dim
 from dlvm.ir.dims import Expr, at_least, floordiv
 
-from .steps import For, Program, Step, Storage, View, While, blocks, reads, writes
+from .steps import Program, Step, Storage
 
 ALIGNMENT = 64
 
@@ -164,20 +164,18 @@ class _Order:
     def step(self, step: Step) -> set[Storage]:
         """Number one step and those inside."""
         start = self.position
-        match step:
-            case While(before=before, condition=condition, body=body):
-                touched = self.block(before) | self.touch(step, [condition]) | self.block(body)
-            case _:
-                touched = self.touch(step, [*reads(step), *writes(step)])
-                for block in blocks(step):
-                    touched |= self.block(block)
-        if isinstance(step, For | While):
+        touched: set[Storage] = set()
+        for body in step.order:
+            touched |= self.touch(step) if body is None else self.block(body)
+        if step.repeats:
             self.loops.append((start, self.position - 1, touched))
         return touched
 
-    def touch(self, step: Step, views: list[View]) -> set[Storage]:
+    def touch(self, step: Step) -> set[Storage]:
         """Extend intervals to the next position; the storages that are of the arena."""
-        ours = dict.fromkeys(v.storage for v in views if v.storage.place is None)
+        ours = dict.fromkeys(
+            v.storage for v in (*step.reads, *step.writes) if v.storage.place is None
+        )
         for storage in ours:
             self.found.setdefault(storage, Interval(self.position, self.position))
             self.found[storage].last = self.position

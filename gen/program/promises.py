@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from dlvm.gen.loops.statements import LoopKernel
 from dlvm.ir.dims import mod
 
-from .steps import Given, Launch, Program, View
+from .steps import Given, Program, View
 
 ALIGNED = 16
 """Bytes of which the start of a buffer is known to be a multiple, where it is ``aligned``."""
@@ -36,11 +36,10 @@ def promises(
     So is whether all that is ``given`` is.
     """
     found: dict[LoopKernel, Promises] = defaultdict(Promises)
-    for step in program.walk():
-        if isinstance(step, Launch):
-            pairs = zip(step.kernel.buffers, step.views, strict=True)
-            unaligned = frozenset(b.name for b, v in pairs if not _is_aligned(v, results, given))
-            found[step.kernel] |= Promises(step.shared, unaligned)
+    for step in program.launches():
+        pairs = zip(step.kernel.buffers, step.views, strict=True)
+        unaligned = frozenset(b.name for b, v in pairs if not _is_aligned(v, results, given))
+        found[step.kernel] |= Promises(step.shared, unaligned)
     return found
 
 

@@ -8,9 +8,9 @@ targets. ``control`` makes it, ``coalesce`` takes copies out of it, ``memory`` g
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, Self, TypeAlias, cast
 
 from dlvm.base.errors import Origin
 from dlvm.gen.loops.statements import Buffer, LoopKernel
@@ -75,15 +75,109 @@ class View:
         inner = self.type.with_shape(self.type.shape[1:])
         return View(self.storage, inner, self.offset + index * product(inner.shape))
 
+    def __str__(self) -> str:
+        """``%t3: f32[2,4] + offset``; alone where it covers its storage in the shape it has."""
+        where = f" + {self.offset}" if self.offset != 0 else ""
+        if isinstance(self.storage.place, Given) and self.whole:
+            return f"%{self.storage.name}"
+        return f"%{self.storage.name}{where}: {self.type}"
+
+
+class Stated:
+    """What a step states of itself: the analyses of a program read this, and match no classes.
+
+    ``READS`` and ``WRITES`` name the fields that hold views. ``ORDER`` names those that hold
+    bodies in the order in which they run; None stands for the step itself, which reads and writes.
+    One of the bodies runs if the step ``CHOOSES``, else all. ``RAISES`` says whether it can end the
+    call with an error of the user's. ``TEXT`` are the lines before, between and after the bodies.
+    """
+
+    __slots__ = ()
+    READS: ClassVar[tuple[str, ...]] = ()
+    WRITES: ClassVar[tuple[str, ...]] = ()
+    ORDER: ClassVar[tuple[str | None, ...]] = (None,)
+    CHOOSES: ClassVar[bool] = False
+    RAISES: ClassVar[bool] = False
+    TEXT: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def reads(self) -> list[View]:
+        """The views that the step by itself reads."""
+        return self._views(self.READS)
+
+    @property
+    def writes(self) -> list[View]:
+        """The views that the step by itself writes."""
+        return self._views(self.WRITES)
+
+    @property
+    def may_raise(self) -> bool:
+        """Whether the step by itself can end the call with an error of the user's."""
+        return self.RAISES
+
+    @property
+    def order(self) -> tuple[tuple[Step, ...] | None, ...]:
+        """The bodies as they run; None is the step itself."""
+        return tuple(None if name is None else getattr(self, name) for name in self.ORDER)
+
+    @property
+    def bodies(self) -> tuple[tuple[Step, ...], ...]:
+        """The groups of steps that the step holds."""
+        return tuple(body for body in self.order if body is not None)
+
+    @property
+    def repeats(self) -> bool:
+        """Whether the bodies may run more than once."""
+        return len(self.ORDER) > 1 and not self.CHOOSES
+
+    @property
+    def trips(self) -> Dim | None:
+        """How often the bodies run; None where only a run can tell."""
+        return 1
+
+    @property
+    def filled(self) -> tuple[tuple[Storage, ...], tuple[Storage, ...]]:
+        """The storages that all trips together overwrite, and what each trip writes of them."""
+        return (), ()
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The lines before, between and after the bodies."""
+        names = (*self.READS, *self.WRITES)
+        views = {name: ", ".join(map(str, self._views((name,)))) for name in names}
+        return tuple(text.format(self, **views) for text in self.TEXT)
+
+    def changed(
+        self,
+        body: Callable[[tuple[Step, ...]], tuple[Step, ...]],
+        view: Callable[[View], View] = lambda view: view,
+    ) -> Self:
+        """The same step with other bodies and views."""
+        new: dict[str, Any] = {}
+        for name in (*self.READS, *self.WRITES):
+            held = getattr(self, name)
+            new[name] = view(held) if isinstance(held, View) else tuple(map(view, held))
+        new |= {name: body(getattr(self, name)) for name in self.ORDER if name}
+        return replace(cast(Any, self), **new)
+
+    def _views(self, names: tuple[str, ...]) -> list[View]:
+        found: list[View] = []
+        for name in names:
+            held = getattr(self, name)
+            found += [held] if isinstance(held, View) else held
+        return found
+
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Launch:
+class Launch(Stated):
     """Run a kernel on one view for each of its buffers.
 
     ``places`` are those of the operations that it computes here; an equal kernel of other places
     shares its code.
     """
 
+    TEXT = ("launch @{0.kernel.name}({views})",)
+    READS = ("views",)
     kernel: LoopKernel
     views: tuple[View, ...]
     places: tuple[Origin, ...] = field(default=(), repr=False)
@@ -110,41 +204,71 @@ class Launch:
         pairs = zip(self.kernel.buffers, self.views, strict=True)
         return [view for buffer, view in pairs if buffer.role in roles]
 
+    @property
+    def reads(self) -> list[View]:
+        """The views that the kernel reads."""
+        return self.roles("in", "inout")
+
+    @property
+    def writes(self) -> list[View]:
+        """The views that the kernel writes."""
+        return self.roles("out", "inout", "scratch")
+
+    @property
+    def may_raise(self) -> bool:
+        """Whether the kernel can end the call with an error of the user's."""
+        return self.kernel.may_raise
+
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Copy:
+class Copy(Stated):
     """Write the elements of one view into another; the two are the same or apart."""
 
+    TEXT = ("copy {source} -> {target}",)
+    READS, WRITES = ("source",), ("target",)
     source: View
     target: View
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class If:
+class If(Stated):
     """Run one of two branches."""
 
+    TEXT = ("if {condition} {{", "}} else {{", "}}")
+    READS = ("condition",)
+    ORDER = (None, "then", "otherwise")
+    CHOOSES = True
     condition: View
     then: tuple[Step, ...]
     otherwise: tuple[Step, ...]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class While:
+class While(Stated):
     """Run ``before``; leave unless the condition holds; run ``body``; start again."""
 
+    TEXT = ("loop {{", "  leave unless {condition}", "}}")
+    READS = ("condition",)
+    ORDER = ("before", None, "body")
     before: tuple[Step, ...]
     condition: View
     body: tuple[Step, ...]
 
+    @property
+    def trips(self) -> None:
+        """Only a run can tell."""
+
 
 @dataclass(frozen=True, eq=False, slots=True)
-class For:
+class For(Stated):
     """Run ``body`` with ``variable`` = 0 ... length-1, or from the last to the first.
 
     The trips together fill the storages ``fills``, each trip writing its own ``parts``. Trips
     that are ``apart`` may run in any order, at once.
     """
 
+    TEXT = ("for {0.variable} < {0.length}{0.how} {{", "}}")
+    ORDER = (None, "body")
     variable: str
     length: Dim
     reverse: bool
@@ -153,48 +277,75 @@ class For:
     parts: tuple[Storage, ...] = ()
     apart: bool = False
 
+    @property
+    def trips(self) -> Dim:
+        """The length."""
+        return self.length
+
+    @property
+    def filled(self) -> tuple[tuple[Storage, ...], tuple[Storage, ...]]:
+        """The storages that all trips together overwrite, and what each trip writes of them."""
+        return self.fills, self.parts
+
+    @property
+    def how(self) -> str:
+        """The order of trips, as text."""
+        return " downwards" * self.reverse + " apart" * self.apart
+
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Push:
+class Push(Stated):
     """``result`` becomes the tape with the values on top of it."""
 
+    TEXT = ("push ({xs}) on {tape} -> {result}",)
+    READS, WRITES = ("tape", "xs"), ("result",)
     tape: View
     xs: tuple[View, ...]
     result: View
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Pop:
+class Pop(Stated):
     """``xs`` become what lies on top of the tape, and ``result`` the tape below."""
 
+    TEXT = ("pop ({xs}) off {tape} -> {result}",)
+    READS, WRITES = ("tape",), ("xs", "result")
     tape: View
     xs: tuple[View, ...]
     result: View
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class EndUnless:
+class EndUnless(Stated):
     """End the call with this code unless the condition holds."""
 
+    TEXT = ("check {condition} code {0.code}",)
+    RAISES = True
+    READS = ("condition",)
     condition: View
     code: int
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Show:
+class Show(Stated):
     """Print or tap a view under the label that ``prints`` has at that index."""
 
+    TEXT = ("show {x} as {0.index}",)
+    READS = ("x",)
     x: View
     index: int
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class CallPython:
+class CallPython(Stated):
     """Call the reference of an operation that no kernel computes; ``calls`` has it at that index.
 
     ``sizes`` are the symbols of the function at this place.
     """
 
+    TEXT = ("call reference {0.index} ({xs}) -> ({results})",)
+    RAISES = True
+    READS, WRITES = ("xs",), ("results",)
     xs: tuple[View, ...]
     results: tuple[View, ...]
     sizes: tuple[Dim, ...]
@@ -202,23 +353,32 @@ class CallPython:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class CallFunction:
+class CallFunction(Stated):
     """Run another function of the program on memory of its own.
 
     ``sizes`` are what its symbols are here. A donated argument is also the result that
     overwrites it.
     """
 
+    TEXT = ("enter @{0.callee}({arguments}) -> ({results}){0.stated_sizes}",)
+    RAISES = True
+    READS, WRITES = ("arguments",), ("results",)
     callee: str
     arguments: tuple[View, ...]
     results: tuple[View, ...]
     sizes: tuple[Dim, ...]
 
+    @property
+    def stated_sizes(self) -> str:
+        """The sizes, as text."""
+        return f" sizes ({', '.join(map(str, self.sizes))})" if self.sizes else ""
+
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Tick:
+class Tick(Stated):
     """Add the time since the last tick to a slot; only builds that measure have ticks."""
 
+    TEXT = ("tick {0.slot}",)
     slot: int
 
 
@@ -266,6 +426,11 @@ class Program:
         return any(isinstance(step, For) and step.apart for step in self.walk())
 
     @property
+    def has_tape(self) -> bool:
+        """Whether a run may take memory for tapes."""
+        return any(isinstance(step, Push | Pop) for step in self.walk())
+
+    @property
     def enters(self) -> bool:
         """Whether functions are entered besides trips, which enter no function again."""
         return not all(callee.trip for callee in self.callees)
@@ -283,69 +448,9 @@ class Program:
         return [step for step in self.walk() if isinstance(step, Launch)]
 
 
-def blocks(step: Step) -> tuple[tuple[Step, ...], ...]:
-    """The groups of steps that a step holds."""
-    match step:
-        case If():
-            return step.then, step.otherwise
-        case While():
-            return step.before, step.body
-        case For():
-            return (step.body,)
-        case _:
-            return ()
-
-
 def walk(steps: tuple[Step, ...]) -> Iterator[Step]:
     """Every step, those inside right after the one that holds them."""
     for step in steps:
         yield step
-        for block in blocks(step):
-            yield from walk(block)
-
-
-def may_raise(step: Step) -> bool:
-    """Whether a step by itself can end the call with an error of the user's."""
-    return isinstance(step, EndUnless | Calls) or (
-        isinstance(step, Launch) and step.kernel.may_raise
-    )
-
-
-def reads(step: Step) -> list[View]:
-    """What a step by itself reads."""
-    match step:
-        case Launch():
-            return step.roles("in", "inout")
-        case Copy(source=source):
-            return [source]
-        case If(condition=condition) | While(condition=condition) | EndUnless(condition=condition):
-            return [condition]
-        case Push(tape=tape, xs=xs):
-            return [tape, *xs]
-        case Pop(tape=tape):
-            return [tape]
-        case Show(x=x):
-            return [x]
-        case CallPython(xs=xs):
-            return [*xs]
-        case CallFunction(arguments=arguments):
-            return [*arguments]
-        case For() | Tick():
-            return []
-
-
-def writes(step: Step) -> list[View]:
-    """What a step by itself writes."""
-    match step:
-        case Launch():
-            return step.roles("out", "inout", "scratch")
-        case Copy(target=target):
-            return [target]
-        case Push(result=result):
-            return [result]
-        case Pop(xs=xs, result=result):
-            return [*xs, result]
-        case CallPython(results=results) | CallFunction(results=results):
-            return [*results]
-        case _:
-            return []
+        for body in step.bodies:
+            yield from walk(body)

@@ -17,13 +17,11 @@ from .steps import (
     CallPython,
     Copy,
     For,
-    If,
     Launch,
     Program,
     Show,
     Step,
     Tick,
-    While,
     walk,
 )
 
@@ -69,16 +67,8 @@ class _Timer:
 
     def inside(self, step: Step, loops: tuple[For, ...]) -> Step:
         """The same step with ticks in the blocks that it holds."""
-        match step:
-            case If(then=then, otherwise=otherwise):
-                sides = {"then": self.block(then, loops), "otherwise": self.block(otherwise, loops)}
-                return replace(step, **sides)
-            case While(before=before, body=body):
-                return replace(step, before=self.block(before, loops), body=self.block(body, loops))
-            case For(body=body):
-                return replace(step, body=self.block(body, (*loops, step)))
-            case _:
-                return step
+        around = (*loops, step) if isinstance(step, For) else loops
+        return step.changed(lambda body: self.block(body, around))
 
     def slot(self, step: Launch | Copy | CallPython | Show, loops: tuple[For, ...]) -> int:
         """A new slot for a step."""

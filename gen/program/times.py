@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 
 from dlvm.gen.loops.statements import LoopKernel
 from dlvm.gen.schedule.cost import time_of, time_of_copy
@@ -11,7 +12,7 @@ from dlvm.ir import Dim
 from dlvm.ir.dims import maximum, substitute
 from dlvm.target import Target
 
-from .steps import CallFunction, Copy, For, If, Launch, Program, Step, While
+from .steps import CallFunction, Copy, Launch, Program, Step
 
 UNBOUNDED = 1 << 50
 """The time of a program with a loop of which nobody knows the number of trips: many minutes."""
@@ -53,7 +54,7 @@ class Times:
 
 def _unbounded(step: Step, whole: Program) -> bool:
     recursion = isinstance(step, CallFunction) and not whole.callee(step.callee).trip
-    return recursion or isinstance(step, While)
+    return recursion or step.trips is None
 
 
 def entering(whole: Program, cost: Callable[[Step], Dim]) -> Callable[[Step], Dim]:
@@ -69,17 +70,17 @@ def entering(whole: Program, cost: Callable[[Step], Dim]) -> Callable[[Step], Di
     return of
 
 
-def total(steps: Sequence[Step], cost: Callable[[Step], Dim]) -> Dim:
-    """The cost of steps and of all that they hold, trips counted."""
+def total(steps: Sequence[Step], cost: Callable[[Step], Dim], loops: bool = True) -> Dim:
+    """The cost of steps and of all that they hold, trips counted; without ``loops`` none inside."""
     out: Dim = 0
     for step in steps:
-        match step:
-            case If(then=then, otherwise=otherwise):
-                out = out + maximum(total(then, cost), total(otherwise, cost))
-            case While(before=before, body=body):
-                out = out + total((*before, *body), cost)
-            case For(length=length, body=body):
-                out = out + length * total(body, cost)
-            case _:
-                out = out + cost(step)
+        if step.repeats and not loops:
+            continue
+        inside = [total(body, cost, loops) for body in step.bodies]
+        if step.CHOOSES:
+            out = out + reduce(maximum, inside)
+        elif step.repeats:
+            out = out + sum(inside) * (1 if step.trips is None else step.trips)
+        else:
+            out = out + cost(step)
     return out

@@ -22,11 +22,10 @@ from functools import cache
 import numpy as np
 
 from dlvm.gen.loops.status import INTERRUPTED
-from dlvm.gen.program.steps import For, If, Launch, Step, While
-from dlvm.gen.program.times import Times
+from dlvm.gen.program.steps import Launch, Step
+from dlvm.gen.program.times import Times, total
 from dlvm.gen.text.module import FunctionWriter, Text
 from dlvm.ir import Array, Dim
-from dlvm.ir.dims import maximum
 
 from .call_words import HALT, LEFT, PRINTER, SIGNALS, SINCE
 from .floating import include_modes
@@ -53,20 +52,11 @@ def is_large(step: Step, times: Times) -> bool:
 
 def of_trip(steps: Sequence[Step], times: Times) -> Dim:
     """What a trip through these steps counts; loops inside count their own trips."""
-    return TRIP + _counted(steps, times)
 
+    def counted(step: Step) -> Dim:
+        return 0 if is_large(step, times) else times.step(step)
 
-def _counted(steps: Sequence[Step], times: Times) -> Dim:
-    out: Dim = 0
-    for step in steps:
-        match step:
-            case If(then=then, otherwise=otherwise):
-                out = out + maximum(_counted(then, times), _counted(otherwise, times))
-            case _ if not (isinstance(step, For | While) or is_large(step, times)):
-                out = out + times.step(step)
-            case _:
-                pass
-    return out
+    return TRIP + total(steps, counted, loops=False)
 
 
 QUESTION = f"""\
