@@ -39,11 +39,10 @@ from dlvm.ops import (
     Elementwise,
     EmptyTape,
     Movement,
-    Permute,
     Pop,
     Push,
-    Reshape,
     Select,
+    rearranges,
 )
 
 from .activity import Flags, is_tape
@@ -344,7 +343,7 @@ def _is_no_smaller(op: Op) -> bool:
     """Whether the result takes at least as much memory as its operands and adds no information."""
     if isinstance(op, Cast):
         return op.x.dtype.bits <= op.dtype_to.bits
-    return isinstance(op, Creation | Broadcast | Reshape | Permute)
+    return isinstance(op, Creation) or rearranges(op)
 
 
 def _is_cheap(op: Op) -> bool:

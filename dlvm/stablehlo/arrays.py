@@ -315,11 +315,7 @@ FORMS: dict[type[Op], Form] = {
     ops.Min: reduce,
     ops.Sort: sort,
     ops.Gather: gather,
-    ops.ScatterAdd: scatter,
-    ops.ScatterMul: scatter,
-    ops.ScatterMin: scatter,
-    ops.ScatterMax: scatter,
-    ops.ScatterSet: scatter,
+    **dict.fromkeys(ops.SCATTERS.values(), scatter),
 }
 
 

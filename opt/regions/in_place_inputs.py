@@ -14,7 +14,7 @@ from math import prod
 from dlvm.ir import Builder, Dim, Function, Op, Param, Value
 from dlvm.ir.dims import at_least
 from dlvm.ir.rewrite import Env, everywhere, mapped, place, transform
-from dlvm.ops import Gather, IndexMap, Iota, Matmul, Permute, Reshape, Scan, Slice
+from dlvm.ops import Gather, IndexMap, Iota, Matmul, Permute, Scan, Slice
 from dlvm.ops.families import Elementwise, Movement, Reduction
 from dlvm.passes import function_pass
 
@@ -145,7 +145,7 @@ def _readers(body: Function, part: Value) -> list[Op]:
 
 def _moves(op: Op) -> bool:
     """Whether a movement of a part is that of the whole array, with an axis more."""
-    return isinstance(op, IndexMap) and op.everywhere and not isinstance(op, Reshape)
+    return isinstance(op, IndexMap) and op.everywhere and not op.alias
 
 
 # -- the loop that takes them whole --------------------------------------------------------------

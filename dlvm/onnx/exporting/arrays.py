@@ -27,11 +27,7 @@ REDUCTIONS: dict[type[Op], str] = {
     ops.LogSumExp: "ReduceLogSumExp",
 }
 WRITES: dict[type[Op], str] = {
-    ops.ScatterSet: "none",
-    ops.ScatterAdd: "add",
-    ops.ScatterMul: "mul",
-    ops.ScatterMax: "max",
-    ops.ScatterMin: "min",
+    cls: "none" if how == "set" else how for how, cls in ops.SCATTERS.items()
 }
 
 
