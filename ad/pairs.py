@@ -42,8 +42,8 @@ from dlvm.ops import (
     Pop,
     Push,
     Select,
-    rearranges,
 )
+from dlvm.ops.families import rearranges
 
 from .activity import Flags, is_tape
 from .cotangents import mask_of

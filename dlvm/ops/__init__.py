@@ -13,7 +13,6 @@ from .arrays.indexing import Gather, Scatter, ScatterAdd
 from .arrays.movement import Diagonal, Permute, Reshape
 from .arrays.ordering import SearchSorted, Sort
 from .arrays.overwriting import (
-    Overwriting,
     overwriter,
     reads_in_place,
     reads_own_window,
@@ -30,14 +29,7 @@ from .arrays.running import (
     CumulativeSum,
     LinearRecurrence,
 )
-from .arrays.scattering import (
-    SCATTERS,
-    Exchange,
-    ScatterMax,
-    ScatterMin,
-    ScatterMul,
-    ScatterSet,
-)
+from .arrays.scattering import Exchange, ScatterMax, ScatterMin, ScatterMul, ScatterSet
 from .arrays.sections import Concat, Pad, Slice, Update
 from .arrays.sums import Broadcast, Sum, spread
 from .elements.assumptions import Assume
@@ -99,11 +91,10 @@ from .families import (
     Ordering,
     Reduction,
     Running,
-    rearranges,
 )
 from .flow.control import Call, Checkpoint, Cond, Kernel, Recompute, Scan, While
 from .flow.custom import Custom, CustomJvp, CustomVjp
-from .flow.effects import Assert, Outgoing, Print, Tap
+from .flow.effects import Assert, Print, Tap
 from .flow.structured import Structured
 from .flow.tape import Pop, Push
 from .literals import (
@@ -123,7 +114,6 @@ for _room in (elements, arrays, factorisations, flow):
 __all__ = [
     "LU",
     "QR",
-    "SCATTERS",
     "Abs",
     "Acos",
     "Acosh",
@@ -220,8 +210,6 @@ __all__ = [
     "Not",
     "Or",
     "Ordering",
-    "Outgoing",
-    "Overwriting",
     "Pad",
     "Patches",
     "Permute",
@@ -280,7 +268,6 @@ __all__ = [
     "overwriter",
     "reads_in_place",
     "reads_own_window",
-    "rearranges",
     "scalar_region",
     "scalar_value",
     "spread",

@@ -31,7 +31,7 @@ from dlvm.dsl.words.names import PUBLIC, named
 from dlvm.dsl.words.views import inverse, permuted, reshaped
 from dlvm.ir import Dim, DType, Value
 from dlvm.ir.equations import unequal
-from dlvm.ops import SCATTERS, ScatterSet
+from dlvm.ops.arrays.scattering import SCATTERS, ScatterSet
 
 from .indexing import Location, locate
 from .masking import Selection, selection

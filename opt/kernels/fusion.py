@@ -15,15 +15,8 @@ from dlvm.ir import Builder, Function, Module, Op, Param, TensorType, Value
 from dlvm.ir.decisions import allowed
 from dlvm.ir.dims import at_least
 from dlvm.ir.rewrite import Env, map_regions
-from dlvm.ops import (
-    Exchange,
-    Kernel,
-    Matmul,
-    Overwriting,
-    Update,
-    reads_in_place,
-    written_over,
-)
+from dlvm.ops import Contraction, Kernel, Update, reads_in_place, written_over
+from dlvm.ops.arrays.overwriting import Overwriting
 from dlvm.passes import module_pass
 
 from .chaining import chain_updates
@@ -93,7 +86,7 @@ class KernelWriter:
             for key in self.keys[group]:
                 self._needed(key)
             for op in group.members:
-                if isinstance(op, Exchange):  # what it finds depends on what it wrote before
+                if isinstance(op, Overwriting) and op.results[1:]:  # it finds what it wrote before
                     self._needed(op.results[0])
         for result in self.fn.results:
             self._needed(self.groups.written.get(result, result))
@@ -242,7 +235,7 @@ def _in_the_window(
     no operand until the update, whose turn may come late: all are arguments, or nothing runs
     between the two.
     """
-    products = [m for m in producer.members if isinstance(m, Matmul)]
+    products = [m for m in producer.members if isinstance(m, Contraction)]
     if any(computed(x, groups.filled) for m in products for x in m.operands):
         return False
     reads = groups.keys(producer)

@@ -18,13 +18,13 @@ from dlvm.ops import (
     Constant,
     Gather,
     IndexMap,
-    Overwriting,
     Permute,
     Reshape,
     Slice,
     Structured,
 )
 from dlvm.ops.arrays.indexing import one_part
+from dlvm.ops.arrays.overwriting import Overwriting
 from dlvm.ops.arrays.sections import start_of_adjacent
 from dlvm.ops.families import (
     Contraction,
