@@ -2,7 +2,7 @@
 #   make test    all tests            make demo    train on handwritten digits
 #   make quick   the tests that a change concerns, and a sample of the others, in 45 s
 #   make map     which functions each test runs, for make quick (some forty minutes)
-#   make check   format, lint, types, import contract, circles, sizes, what is forbidden, tests
+#   make check   format, lint, types, import contract, sizes, circles, who knows operations, tests
 #   make reference  every public name, into docs/reference.md, and every law, into docs/numerics.md
 #   make accuracy  how far functions are from exact values, into docs/accuracy.md
 #   make table   operations and what works of each
@@ -52,6 +52,7 @@ check: .venv/dev.stamp
 	$(BIN)/python tools/size_budget.py
 	$(BIN)/python -m tools.large_classes
 	$(BIN)/python -m tools.circles
+	$(BIN)/python -m tools.knowing
 	$(BIN)/python tools/forbidden.py
 	$(BIN)/python -W error -m pytest -n 2
 

@@ -39,12 +39,11 @@ from dlvm.ops import (
     Elementwise,
     EmptyTape,
     Movement,
-    Permute,
     Pop,
     Push,
-    Reshape,
     Select,
 )
+from dlvm.ops.families import rearranges
 
 from .activity import Flags, is_tape
 from .cotangents import mask_of
@@ -344,7 +343,7 @@ def _is_no_smaller(op: Op) -> bool:
     """Whether the result takes at least as much memory as its operands and adds no information."""
     if isinstance(op, Cast):
         return op.x.dtype.bits <= op.dtype_to.bits
-    return isinstance(op, Creation | Broadcast | Reshape | Permute)
+    return isinstance(op, Creation) or rearranges(op)
 
 
 def _is_cheap(op: Op) -> bool:

@@ -20,7 +20,6 @@ from dlvm.ir.scalar import FUNCTIONS
 from dlvm.ops import (
     Factorisation,
     IndexMap,
-    Matmul,
     ScatterAdd,
     Slice,
     Structured,
@@ -114,8 +113,8 @@ def flops(op: Op) -> Dim:
             return _monoid(op)
         case Running():
             return _steps(op)
-        case Matmul(x):
-            return op.type.size * x.shape[-1] * (2 if op.dtype.is_float else 0)
+        case Contraction():
+            return op.type.size * op.operands[0].shape[-1] * (2 if op.dtype.is_float else 0)
         case ScatterAdd():
             return op.operands[-1].type.size * op.dtype.is_float
         case Factorisation():

@@ -10,9 +10,7 @@ from collections.abc import Callable
 
 from dlvm.ir import Function, Module, Op
 from dlvm.ir.dataflow import Dataflow
-from dlvm.ops.arrays.movement import Permute, Reshape
-from dlvm.ops.arrays.sums import Broadcast
-from dlvm.ops.families import Creation
+from dlvm.ops.families import Creation, rearranges
 from dlvm.ops.flow.calls import called
 
 
@@ -57,7 +55,7 @@ def speculable(op: Op) -> bool:
 
 def free(op: Op) -> bool:
     """Whether its result costs no memory traffic of its own: kernels read through it."""
-    return isinstance(op, Creation | Broadcast | Permute | Reshape)
+    return isinstance(op, Creation) or rearranges(op)
 
 
 def needed(fn: Function) -> frozenset[Op]:

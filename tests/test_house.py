@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tools import circles, large_classes
+from dlvm.ir import OPS
+from tools import circles, knowing, large_classes
 from tools.forbidden import found_in, violations
 from tools.large_classes import Class, whole_sizes
 from tools.size_budget import LIMIT, code_lines, longer_than
@@ -15,6 +16,7 @@ from tools.source import Module, modules
 
 ROOT = Path(__file__).parents[1]
 ROOMS = ("dlvm", "dsl", "ad", "opt", "gen")
+PACKAGE = modules(ROOT)
 SOURCES = sorted({f for room in ROOMS for f in (ROOT / room).rglob("*.py")})
 
 
@@ -35,12 +37,16 @@ def test_lines_of_code_are_those_that_hold_code():
 
 
 def test_no_class_is_too_large():
-    sizes = whole_sizes(large_classes.classes(modules(ROOT)))
+    sizes = whole_sizes(large_classes.classes(PACKAGE))
     assert large_classes.findings(sizes, large_classes.KNOWN) == []
 
 
 def test_modules_import_one_another_in_no_new_circle():
-    assert circles.findings(circles.imports(modules(ROOT)), circles.KNOWN) == []
+    assert circles.findings(circles.imports(PACKAGE), circles.KNOWN) == []
+
+
+def test_other_folders_learn_of_no_further_operation():
+    assert knowing.findings(knowing.pairs(PACKAGE).known, knowing.KNOWN) == []
 
 
 def written(folder: Path, **files: str) -> dict[str, Module]:
@@ -142,6 +148,63 @@ def test_a_listed_class_may_only_shrink_and_its_entry_follows():
     assert "remove its entry" in findings(250)[0]
     assert large_classes.findings({"C": 250}, {}) == []
     assert large_classes.findings({"C": 251}, {}) != []
+
+
+OPERATIONS = """
+from dlvm.ir import OPS, Op
+class Family(Op):
+    pass
+class Add(Family):
+    name = word = "add"
+class Pad(Family):
+    name = "pad"
+Either = Add | Pad
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "known", "made"),
+    [
+        ("from .ops import Add", 1, 0),
+        ("from .ops import Add as Plus, Pad", 2, 0),
+        ("from .ops import Add\nAdd(x, y)", 0, 1),
+        ("from .ops import Add\nAdd(x, y)\ntable = {Add: 1}", 1, 0),
+        ("from .ops import Add as Plus\nmatch op:\n    case Plus(x, y):\n        pass", 1, 0),
+        ("from . import ops\nisinstance(op, ops.Add | ops.Pad)", 2, 0),
+        ("from p import ops as o\no.Pad(x)", 0, 1),
+        ("from .ops import Family, Either", 0, 0),
+        ("from .lists import Moving", 2, 0),
+        ("from p import lists\nisinstance(op, lists.Moving)", 2, 0),
+        ("OPS['add']", 1, 0),
+        ("OPS['add'](x, y)", 0, 1),
+        ("OPS.get('pad')", 1, 0),
+        ("op.name in ('add', 'pad')", 2, 0),
+        ("match op.name:\n    case 'add' | 'pad':\n        pass", 2, 0),
+        ("x = 'add'", 0, 0),
+        ("x = x.y\nx.Add", 0, 0),
+    ],
+)
+def test_a_file_knows_an_operation_by_whatever_name(
+    text: str, known: int, made: int, tmp_path: Path
+):
+    lists = "from .ops import Add, Pad\nMoving = (Add, Pad)"
+    files = written(tmp_path, ops=OPERATIONS, lists=lists)
+    before = knowing.pairs(files, home="p.ops")
+    after = knowing.pairs({**files, **written(tmp_path, a=text)}, home="p.ops")
+    assert (after.known - before.known).total() == known
+    assert (after.made - before.made).total() == made
+
+
+def test_every_operation_is_found_without_importing_it():
+    inside = {name for name, op in OPS.items() if knowing.within(op.__module__, knowing.HOME)}
+    assert set(knowing.Names(PACKAGE, knowing.HOME).by_ir_name) == inside
+
+
+def test_a_package_may_only_lose_operations_that_it_knows():
+    assert knowing.findings({"p": 2}, {"p": 2}) == []
+    assert "p: 3 pairs of a file and an operation" in knowing.findings({"p": 3}, {"p": 2})[0]
+    assert "lower its entry in KNOWN to 1" in knowing.findings({"p": 1}, {"p": 2})[0]
+    assert "remove its entry" in knowing.findings({}, {"p": 2})[0]
 
 
 def test_every_room_says_what_it_is_for():

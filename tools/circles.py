@@ -48,7 +48,7 @@ def _named(module: Module, known: Modules) -> Iterator[str]:
     for _, source, name in module.imported_names():
         inner = f"{source}.{name}"
         yield from [inner] if inner in known else [source] if source in known else []
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         match node:
             case ast.Import(names=names):
                 yield from (n.name for n in names if n.name in known)

@@ -73,7 +73,7 @@ def classes(known: Modules) -> Classes:
 
 def _called(module: Module) -> Iterator[str]:
     """What a module calls by a name of its own or an imported one."""
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
             yield f"{module.name}.{ast.unparse(node.func)}"
 

@@ -24,6 +24,11 @@ class Module:
         """The file as Python reads it."""
         return ast.parse(self.file.read_text("utf8"))
 
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """All that the tree holds."""
+        return tuple(ast.walk(self.tree))
+
     @property
     def package(self) -> str:
         """What ``from .`` means in this file."""
@@ -37,7 +42,7 @@ class Module:
 
     def imported_names(self) -> Iterator[tuple[str, str, str]]:
         """Each name of ``from ... import``: as this file calls it, its module, its name there."""
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.ImportFrom):
                 for alias in node.names:
                     yield alias.asname or alias.name, self.source_of(node), alias.name

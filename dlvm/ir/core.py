@@ -156,6 +156,12 @@ class Op(Value):
     can_raise: ClassVar[bool] = False
     kernel_rule: ClassVar[str] = ""
     """The method by which a class gives its operations a kernel; a family's base class names it."""
+    lowered_late: ClassVar[bool] = False
+    """Whether laws speak of it, so that it is replaced by its lowering only after them."""
+    alias: ClassVar[bool] = False
+    """Whether its result is its operand, as it lies in memory, in another shape."""
+    searched: ClassVar[tuple[int, ...]] = ()
+    """Operands that are read again and again: rows that are searched, a triangle to solve with."""
     asks_python: ClassVar[bool] = False
     """Whether machine code calls ``reference`` in Python, as the class says no other way."""
     nondifferentiable: ClassVar[str] = ""

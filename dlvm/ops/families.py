@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, TypeGuard, cast
 
 import numpy as np
 
@@ -72,6 +72,8 @@ class Elementwise(Op):
     """Whether no element of the result is negative; NaN may be one."""
     shape_free: ClassVar[bool] = True
     """Whether the operation means the same in any shape, so that it may move past a broadcast."""
+    of_python: ClassVar[bool] = False
+    """Whether Python has it for its own numbers; of these it gives a weak number, as they are."""
 
     def infer(self) -> TensorType | tuple[TensorType, ...]:
         """All operands have one type, which is the result's."""
@@ -289,6 +291,8 @@ class IndexMap(Movement):
     """
 
     kernel_rule = "reads"
+    rearranges: ClassVar[bool] = False
+    """Whether its elements are all those of its one operand, reordered or repeated."""
 
     def reads(self, index: Index) -> tuple[Read, ...]:
         """Where the element at an index comes from: the first whose conditions hold; else it is 0.
@@ -330,6 +334,11 @@ class IndexMap(Movement):
             inside = np.all(np.broadcast_arrays(*(at(d) >= 0 for d in read.where)), 0)
             out = np.where(inside, found, out) if read.where else found
         return np.broadcast_to(out, shape)
+
+
+def rearranges(value: Value) -> TypeGuard[IndexMap]:
+    """Whether a value has all the elements of another one, reordered or repeated, and no others."""
+    return isinstance(value, IndexMap) and value.rearranges
 
 
 NUMPY: dict[str, Callable[[Any, Any], Any]] = {

@@ -14,6 +14,7 @@ from dlvm import ops
 from dlvm.exporting.formulas import Formula, combining, identities
 from dlvm.ir import BOOL, I64, Builder, Dim, Function, Op, Param, TensorType, Value, literal
 from dlvm.ops import Reduction, Scatter
+from dlvm.ops.arrays.scattering import SCATTERS
 
 from .elements import compared, converted, selected
 from .spelling import integers, listed
@@ -315,11 +316,7 @@ FORMS: dict[type[Op], Form] = {
     ops.Min: reduce,
     ops.Sort: sort,
     ops.Gather: gather,
-    ops.ScatterAdd: scatter,
-    ops.ScatterMul: scatter,
-    ops.ScatterMin: scatter,
-    ops.ScatterMax: scatter,
-    ops.ScatterSet: scatter,
+    **dict.fromkeys(SCATTERS.values(), scatter),
 }
 
 

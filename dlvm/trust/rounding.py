@@ -20,7 +20,7 @@ from dlvm.base.errors import UserError
 from dlvm.cost import Count
 from dlvm.ir import BF16, BOOL, F16, F32, F64, I64, Array, DType, Function, Op, Value, dtype_of
 from dlvm.ir.interpret import Interpreter
-from dlvm.ops import Print, Prod, Tap
+from dlvm.ops import Prod
 from dlvm.ops.families import (
     Contraction,
     Control,
@@ -32,6 +32,7 @@ from dlvm.ops.families import (
     Reduction,
     Running,
 )
+from dlvm.ops.flow.effects import Outgoing
 
 EPSILON = {F16: 2.0**-10, BF16: 2.0**-7, F32: 2.0**-23, F64: 2.0**-52}
 """The distance from 1 to the next number, for each type."""
@@ -138,7 +139,7 @@ class Run(Interpreter):
         self.count[0] += 1
         if self.count[0] > self.patience:
             raise TooLong(f"the run was stopped after {self.patience} operations")
-        if isinstance(op, Print | Tap):
+        if isinstance(op, Outgoing):
             self.told.append((f"{op.name} {op.label}", np.array(operands[0])))
             return ()
         if self.dice is None:

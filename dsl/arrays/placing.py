@@ -31,21 +31,15 @@ from dlvm.dsl.words.names import PUBLIC, named
 from dlvm.dsl.words.views import inverse, permuted, reshaped
 from dlvm.ir import Dim, DType, Value
 from dlvm.ir.equations import unequal
-from dlvm.ops import ScatterAdd, ScatterMax, ScatterMin, ScatterMul, ScatterSet
+from dlvm.ops.arrays.scattering import SCATTERS, ScatterSet
 
 from .indexing import Location, locate
 from .masking import Selection, selection
 from .picking import aligned, walk
 
 Law = tuple[Callable[..., Value], str]
-SET: Law = (ScatterSet, "")
-LAWS: dict[str, Law] = {
-    "set": SET,
-    "add": (ScatterAdd, "add"),
-    "mul": (ScatterMul, "multiply"),
-    "min": (ScatterMin, "minimum"),
-    "max": (ScatterMax, "maximum"),
-}
+ONCE = {"set": "", "add": "add", "mul": "multiply", "min": "minimum", "max": "maximum"}
+LAWS: dict[str, Law] = {how: (cls, ONCE[how]) for how, cls in SCATTERS.items()}
 """How old and new are combined where places may repeat, and where each is named once."""
 
 
@@ -53,7 +47,7 @@ LAWS: dict[str, Law] = {
 def setitem(x: Any, index: Any, new: Any) -> None:
     """``x[index] = new``, cast to the element type of ``x`` as NumPy does."""
     x.check_assignable()
-    x.assign(placed(x, index, new, SET, "error"))
+    x.assign(placed(x, index, new, LAWS["set"], "error"))
 
 
 @public("_assign_in_place")

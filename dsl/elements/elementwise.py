@@ -31,36 +31,11 @@ from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.names import DERIVERS, LISTERS, PUBLIC
 from dlvm.ir import BOOL, F64, OPS, DType, Op, Value
-from dlvm.ops import (
-    Abs,
-    Add,
-    And,
-    Div,
-    Elementwise,
-    Equal,
-    FloorDiv,
-    Less,
-    LessEqual,
-    Mul,
-    Neg,
-    Not,
-    Or,
-    Remainder,
-    ShiftLeft,
-    ShiftRight,
-    Sub,
-    Xor,
-)
+from dlvm.ops import Add, And, Elementwise, Mul, Or
 from dlvm.ops.elements.logic import Comparison
 
 from .eager import public
 
-PYTHON = {
-    *(Add, Sub, Mul, Div, FloorDiv, Remainder, Neg, Abs),
-    *(And, Or, Xor, Not, ShiftLeft, ShiftRight),
-    *(Less, LessEqual, Equal),
-}
-"""Functions of two Python scalars, whose result is a weak scalar again."""
 OF_TRUTHS: dict[type[Elementwise], type[Elementwise]] = {Add: Or, Mul: And}
 """The meaning of arithmetic on arrays of bools in NumPy."""
 
@@ -71,7 +46,7 @@ def apply(cls: type[Elementwise], *xs: Any) -> Any:
         return results(cls(*alike), weak=False)
     xs = tuple(plain(x) for x in xs)
     kinds = tuple(kind_of(x) for x in xs)
-    weak, compares = cls in PYTHON and all(is_weak(x) for x in xs), issubclass(cls, Comparison)
+    weak, compares = cls.of_python and all(is_weak(x) for x in xs), issubclass(cls, Comparison)
     promote = numpy_promoted if weak or compares else promoted  # f32 holds fewer whole numbers
     dtypes = promote(_promotes_as(cls), kinds)
     cls = OF_TRUTHS.get(cls, cls) if set(dtypes) == {BOOL} else cls

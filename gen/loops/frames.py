@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dlvm.ir import Function, Param, Value
+from dlvm.ir import Function, Op, Param, Value
 from dlvm.ir.dims import product
 from dlvm.ir.positions import Index
 from dlvm.ir.types import last_longer
-from dlvm.ops import Broadcast, Constant, Elementwise, Reduction, Reshape
+from dlvm.ops import Broadcast, Constant, Elementwise, Reduction
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +107,8 @@ def lines(value: Value) -> int:
         if isinstance(x, Param | Constant | Reduction):
             continue
         seen.add((x, whole))
-        if isinstance(x, Elementwise | Reshape):
-            waiting += [(v, whole or isinstance(x, Reshape)) for v in x.operands]
+        if isinstance(x, Op) and (isinstance(x, Elementwise) or x.alias):
+            waiting += [(v, whole or x.alias) for v in x.operands]
         elif isinstance(x, Broadcast) and not (whole and product(x.x.shape) != 1):
             same = _repeated(x)
             found = min(found, same or _last(len(x.shape), x.axes))

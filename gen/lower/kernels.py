@@ -32,14 +32,12 @@ from dlvm.ir import F32, Dim, Op, Param, Value
 from dlvm.ir.dims import maximum, minimum, product, symbols
 from dlvm.ir.positions import Index, flatten, reshaped, split
 from dlvm.ops import (
-    Exchange,
+    Contraction,
     Factorisation,
     Kernel,
-    Matmul,
     Ordering,
     Reduction,
     Running,
-    Scatter,
     SearchSorted,
     Sort,
     Update,
@@ -47,6 +45,7 @@ from dlvm.ops import (
     reads_in_place,
     updates_in_order,
 )
+from dlvm.ops.arrays.overwriting import Overwriting
 
 from .elements import Pull
 from .factorisations import factorise
@@ -103,13 +102,13 @@ def _write_elements(pull: Pull, frame: Frame, targets: Sequence[Target], index: 
 def family_of(op: Op) -> str:
     """The family of a kernel that holds one operation."""
     match op:
-        case Scatter() | Update():
+        case _ if isinstance(op, Overwriting):
             return "scatter"
         case Ordering():
             return "ordering"
         case Factorisation():
             return "factorisation"
-        case Matmul() if op.dtype is F32:
+        case Contraction() if op.dtype is F32:
             return "product"
         case _:
             return "loops"
@@ -126,7 +125,7 @@ def target_of(kernel: Kernel, result: Value) -> Param | None:
     return over.x if reads == 1 else None
 
 
-def _first(kernel: Kernel, op: Scatter | Update) -> Scatter | Update:
+def _first(kernel: Kernel, op: Overwriting) -> Overwriting:
     """What is written first into the memory that an operation writes into."""
     return _in_order(kernel, op)[0] if isinstance(op, Update) else op
 
@@ -405,5 +404,5 @@ class _Lowering:
         if isinstance(op, Update):
             write_windows(self.pull, _in_order(self.kernel, op), buffer, self.shaped)
         else:
-            beside = dict(self.targets).get(op.results[-1]) if isinstance(op, Exchange) else None
+            beside = dict(self.targets).get(op.results[-1]) if op.results[1:] else None
             write_at_indices(self.pull, op, buffer, beside)

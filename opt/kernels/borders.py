@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dlvm.base.errors import Origin
-from dlvm.ir import Function, Module, Part, TensorType, Value
-from dlvm.ops import Kernel, Reshape
+from dlvm.ir import Function, Module, Op, Part, TensorType, Value
+from dlvm.ops import Kernel
 from dlvm.ops.families import Movement
 from dlvm.opt.kernels.groups import along_rows
 from dlvm.opt.regions.inlining import keep_reachable
@@ -63,8 +63,8 @@ def _in_body(fn: Function) -> Iterator[Border]:
 
 def _written(x: Value) -> Value:
     """The value that is in memory; a reshape only looks at it."""
-    while isinstance(x, Reshape):
-        x = x.x
+    while isinstance(x, Op) and x.alias:
+        (x,) = x.operands
     return x
 
 

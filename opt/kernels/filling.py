@@ -11,22 +11,14 @@ from dlvm import cost
 from dlvm.cost import instructions
 from dlvm.ir import Dim, Function, Op, Value
 from dlvm.ir.dims import at_least, product, symbols
-from dlvm.ops import (
-    Broadcast,
-    Gather,
-    IndexMap,
-    Matmul,
-    Permute,
-    Reshape,
-    Slice,
-)
-from dlvm.ops.families import Elementwise, Reduction, Running
+from dlvm.ops import Broadcast, Gather, IndexMap, Permute, Reshape, Slice
+from dlvm.ops.families import Contraction, Elementwise, Reduction, Running
 
 LEAST = 16
 """Rows and columns of a product that reads a formula: with fewer, copying is most of the work."""
 DEEPEST = 16
 """Operations between a product and memory, at most."""
-Computed = Elementwise | Reduction | Running | Matmul | Gather | IndexMap
+Computed = Elementwise | Reduction | Running | Contraction | Gather | IndexMap
 """Operations of a kernel that others may go on in."""
 
 
@@ -88,7 +80,7 @@ class _Filling:
 
     def _far(self, user: Op, x: Op, formula: bool) -> int | None:
         """How far a product is that reads a value by way of a user, if only products do."""
-        if isinstance(user, Matmul):
+        if isinstance(user, Contraction):
             return 0 if user.dtype == user.dtype.compute and (not formula or _large(user)) else None
         return self.depth.get(user)
 
@@ -104,7 +96,7 @@ class _Filling:
         found = set[Value]()
         for value in self.depth:  # users first
             ends = value in self.arrays
-            if ends and all(isinstance(u, Matmul) or u in found for u in self.users[value]):
+            if ends and all(isinstance(u, Contraction) or u in found for u in self.users[value]):
                 found.add(value)
         return found
 
@@ -162,7 +154,7 @@ def _in_memory(x: Value) -> bool:
     return not isinstance(x, Computed)
 
 
-def _large(op: Matmul) -> bool:
+def _large(op: Contraction) -> bool:
     """Whether a product has more rows and columns than a few, if it has any."""
     sizes = op.shape[-2:]
     ranges = {name: (1.0, float("inf")) for d in sizes for name in symbols(d)}

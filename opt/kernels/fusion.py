@@ -15,13 +15,14 @@ from dlvm.ir import Builder, Function, Module, Op, Param, TensorType, Value
 from dlvm.ir.decisions import allowed
 from dlvm.ir.dims import at_least
 from dlvm.ir.rewrite import Env, map_regions
-from dlvm.ops import Exchange, Kernel, Matmul, Update, reads_in_place, written_over
+from dlvm.ops import Contraction, Kernel, Update, reads_in_place, written_over
+from dlvm.ops.arrays.overwriting import Overwriting
 from dlvm.passes import module_pass
 
 from .chaining import chain_updates
 from .filling import computed
 from .groups import MOST_OPS, OUTSIDE, Group
-from .partition import Key, Partition, Scattering, of_family, partition, readers
+from .partition import Key, Partition, of_family, partition, readers
 from .rehoming import rehome
 from .siblings import join_siblings
 from .turning import turn
@@ -85,7 +86,7 @@ class KernelWriter:
             for key in self.keys[group]:
                 self._needed(key)
             for op in group.members:
-                if isinstance(op, Exchange):  # what it finds depends on what it wrote before
+                if isinstance(op, Overwriting) and op.results[1:]:  # it finds what it wrote before
                     self._needed(op.results[0])
         for result in self.fn.results:
             self._needed(self.groups.written.get(result, result))
@@ -200,7 +201,7 @@ def _absorb(
     groups: Partition, group: Group, readers_of: dict[Group, set[Group | None]], fn: Function
 ) -> None:
     (op,) = group.members
-    assert isinstance(op, Scattering)
+    assert isinstance(op, Overwriting)
     for i, value in enumerate(op.operands[1:], 1):
         source = groups.home.get(value)
         producer = None if source is None else source.final
@@ -226,7 +227,7 @@ def _absorb(
 
 
 def _in_the_window(
-    groups: Partition, op: Scattering, producer: Group, between: Sequence[Op]
+    groups: Partition, op: Overwriting, producer: Group, between: Sequence[Op]
 ) -> bool:
     """Whether a product is finished in the kernel that writes the window.
 
@@ -234,7 +235,7 @@ def _in_the_window(
     no operand until the update, whose turn may come late: all are arguments, or nothing runs
     between the two.
     """
-    products = [m for m in producer.members if isinstance(m, Matmul)]
+    products = [m for m in producer.members if isinstance(m, Contraction)]
     if any(computed(x, groups.filled) for m in products for x in m.operands):
         return False
     reads = groups.keys(producer)
@@ -245,7 +246,7 @@ def _in_the_window(
     return all(isinstance(k, Param) for k in reads) or all(o in groups.through for o in between)
 
 
-def _apart(groups: Partition, op: Scattering, producer: Group) -> bool:
+def _apart(groups: Partition, op: Overwriting, producer: Group) -> bool:
     """Whether what a group reads is there until it has been read, if it is written over."""
     read = groups.keys(producer)
     if any(v in read for v in [*written_over(op)][1:]):

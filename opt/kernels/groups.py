@@ -21,8 +21,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from dlvm.ir import Dim, Op, Value
-from dlvm.ops import Broadcast, Permute, Reshape
-from dlvm.ops.families import Elementwise, Reduction, Running
+from dlvm.ops import Broadcast
+from dlvm.ops.families import Elementwise, Reduction, Running, rearranges
 
 MOST_OPS = 200
 SWEEPS = 2  # as in a layer norm: the mean, then the squares around it
@@ -216,8 +216,8 @@ def sweeps(op: Op, group: Shared) -> int:
 
 def _source(value: Value, known: dict[Value, int]) -> Value:
     """What a value is read from through movements."""
-    while value not in known and isinstance(value, Broadcast | Permute | Reshape):
-        value = value.x
+    while value not in known and rearranges(value):
+        (value,) = value.operands
     return value
 
 

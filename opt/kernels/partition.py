@@ -10,36 +10,37 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from dlvm.ir import Function, Op, Value
+from dlvm.ir import TAPE, Function, Op, Value
 from dlvm.ir.decisions import allowed
 from dlvm.ir.dims import at_least
 from dlvm.ops import (
     Broadcast,
     Constant,
-    DimSize,
     Gather,
     IndexMap,
-    Iota,
-    Matmul,
     Permute,
     Reshape,
-    Scatter,
-    SearchSorted,
     Slice,
     Structured,
-    TriangularSolve,
-    Update,
 )
 from dlvm.ops.arrays.indexing import one_part
+from dlvm.ops.arrays.overwriting import Overwriting
 from dlvm.ops.arrays.sections import start_of_adjacent
-from dlvm.ops.families import Elementwise, Factorisation, Ordering, Reduction, Running
+from dlvm.ops.families import (
+    Contraction,
+    Creation,
+    Elementwise,
+    Factorisation,
+    Ordering,
+    Reduction,
+    Running,
+)
 from dlvm.opt.facts import acts
 
 from .filling import computed, filling, longer
 from .groups import OUTSIDE, Group, Operand, Shared, as_one, fits
 
 DEEPEST = 24
-Scattering = Scatter | Update
 Joining = Elementwise | Reduction | Running | Gather | IndexMap
 OperandPosition = tuple[Op, int]
 Key = Value | Group
@@ -80,13 +81,13 @@ class Partition:
             self.stay_outside(op, place)
         elif (through := self.read_through(op)) is not None:
             self.through[op] = through
-        elif isinstance(op, Scattering):
+        elif isinstance(op, Overwriting):
             self.scatter(op, place)
-        elif isinstance(op, Matmul):
+        elif isinstance(op, Contraction):
             self.product(op, place)
         elif isinstance(op, Ordering | Factorisation):
             self.row_by_row(op, place)
-        elif isinstance(op, Joining) and not isinstance(op, Reshape):  # which is an alias
+        elif isinstance(op, Joining) and not op.alias:
             self.join(op, place)
         else:
             self.stay_outside(op, place)
@@ -233,7 +234,7 @@ class Partition:
             self.before[group] = self.last_acting
             self.last_acting = group
 
-    def product(self, op: Matmul, place: int) -> None:
+    def product(self, op: Contraction, place: int) -> None:
         """A product starts a kernel; it reads through movements that leave a matrix a matrix.
 
         What is only there for products is computed in them.
@@ -245,10 +246,10 @@ class Partition:
             else:
                 needs += self.in_memory(op, i, place)
         group = self.new_group("product", needs, place)
-        group.frame = op.shape
+        group.frame = op.result_types[0].shape
         self.put(op, group, place)
 
-    def scatter(self, op: Scattering, place: int) -> None:
+    def scatter(self, op: Overwriting, place: int) -> None:
         """An update is the root of a kernel, written into its first operand.
 
         Where that is read through, such as zeros, each update gets a copy of its own. What is
@@ -266,7 +267,8 @@ class Partition:
         """A kernel of its own, which reads through movements all that it reads only once."""
         needs: list[Group] = []
         for i, x in enumerate(op.operands):
-            needs += self.in_memory(op, i, place) if _again(op, i) else self.homes(self.leaves(x))
+            again = i in op.searched
+            needs += self.in_memory(op, i, place) if again else self.homes(self.leaves(x))
         group = self.new_group(_rows_of(op), needs, place)
         group.frame = op.result_types[0].shape
         self.put(op, group, place)
@@ -328,11 +330,6 @@ def _preference(group: Group) -> tuple[bool, int]:
     return (group.family != "product", -len(group.members))
 
 
-def _again(op: Op, i: int) -> bool:
-    """Whether an operand is read many times: rows that are searched, a triangle to solve with."""
-    return isinstance(op, SearchSorted | TriangularSolve) and i == 0
-
-
 def _rows_of(op: Ordering | Factorisation) -> str:
     """The family of a kernel that takes rows or matrices one by one."""
     return "ordering" if isinstance(op, Ordering) else "factorisation"
@@ -343,8 +340,8 @@ def _repeatable(op: Op, leaves: tuple[Value, ...], viewed: set[Value]) -> bool:
     match op:
         case Constant():
             return op.value.size == 1
-        case DimSize() | Iota():
-            return True
+        case Creation():
+            return op.result_types[0].dtype != TAPE
         case Reshape(x):
             apart = isinstance(x, Slice) and x.x not in viewed
             return not leaves or (apart and longer(x) == longer(op))

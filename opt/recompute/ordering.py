@@ -12,7 +12,7 @@ from dlvm.cost import size_in_bytes, typical
 from dlvm.ir import TAPE, Function, Module, Op, Param, TensorType, Value
 from dlvm.ir.decisions import allowed, listens
 from dlvm.ir.rewrite import Env, map_regions, mapped, transform
-from dlvm.ops import Constant, Kernel, Reshape, Structured, overwriter, written_over
+from dlvm.ops import Constant, Kernel, Structured, overwriter, written_over
 from dlvm.opt.facts import acts
 from dlvm.passes import module_pass
 
@@ -143,9 +143,8 @@ class StorageRoots:
         self.bytes: dict[Value, int] = {p: typical_bytes(p.type) for p in owned}
         for op in fn.ops:
             for result in op.results:
-                alias = isinstance(op, Reshape)
-                self.root[result] = self.of(op.x) if alias else result
-                if not alias and not isinstance(op, Constant):
+                self.root[result] = self.of(op.operands[0]) if op.alias else result
+                if not op.alias and not isinstance(op, Constant):
                     self.bytes[result] = typical_bytes(result.type)
 
     def of(self, value: Value) -> Value:
@@ -256,7 +255,7 @@ def peak(fn: Function, ops: Sequence[Op], owned: Iterable[Param]) -> int:
     alive = most = sum(storage.bytes.get(p, 0) for p in owned)
     for i, op in enumerate(ops):
         ending = dying.get(i, ())
-        if not isinstance(op, Reshape):
+        if not op.alias:
             alive += sum(storage.roots(op.results).values())
         most = max(most, alive + alive_inside(op) - overwritten_bytes(op, ending))
         alive -= sum(storage.bytes.get(v, 0) for v in ending)

@@ -22,8 +22,7 @@ from dlvm.ir.rewrite import Env, map_regions, mapped, prefixed, transform
 from dlvm.ops import (
     Broadcast,
     Constant,
-    DimSize,
-    Iota,
+    Creation,
     Select,
     Structured,
     scalar_value,
@@ -97,8 +96,9 @@ def _knowledge(op: Structured, name: str, region: Function, operands: list[Value
 
 
 def _portable(value: Value) -> bool:
-    small = isinstance(value, Constant) and value.value.size <= SMALL_CONSTANT
-    return small or isinstance(value, DimSize | Iota)
+    if isinstance(value, Constant):
+        return value.value.size <= SMALL_CONSTANT
+    return isinstance(value, Creation) and value.type.dtype != TAPE
 
 
 def _made_anew(value: Value) -> Value:

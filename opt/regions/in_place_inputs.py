@@ -14,14 +14,14 @@ from math import prod
 from dlvm.ir import Builder, Dim, Function, Op, Param, Value
 from dlvm.ir.dims import at_least
 from dlvm.ir.rewrite import Env, everywhere, mapped, place, transform
-from dlvm.ops import Gather, IndexMap, Iota, Matmul, Permute, Reshape, Scan, Slice
+from dlvm.ops import Contraction, Gather, IndexMap, Iota, Permute, Scan, Slice
 from dlvm.ops.families import Elementwise, Movement, Reduction
 from dlvm.passes import function_pass
 
 LINE = 64
 """Bytes of a cache line, and of a vector. Pieces that are no whole lines are copied: vectors that
 are filled in part took formulas of 17 to 33 elements twice the time."""
-Reading = Elementwise | Reduction | Matmul
+Reading = Elementwise | Reduction | Contraction
 """Operations of a body whose kernels find what they read by an index."""
 
 
@@ -81,9 +81,9 @@ def _axes(op: Scan, j: int) -> tuple[Axis, ...] | None:
         return None  # the slices of rows in a row are views
     one_piece = axes[0].source == 0 and _contiguous(axes[1:], y) == len(axes) - 1
     found = _readers(op.body, op.body.params[len(op.init) + j])
-    if any(isinstance(r, Matmul) for r in found) and not at_least(y.shape[axes[0].source], 1):
+    if any(isinstance(r, Contraction) for r in found) and not at_least(y.shape[axes[0].source], 1):
         return None
-    evenly = not one_piece and not all(isinstance(r, Matmul) for r in found)
+    evenly = not one_piece and not all(isinstance(r, Contraction) for r in found)
     return axes if found and _in_long_pieces(y, axes[1:], evenly) else None
 
 
@@ -145,7 +145,7 @@ def _readers(body: Function, part: Value) -> list[Op]:
 
 def _moves(op: Op) -> bool:
     """Whether a movement of a part is that of the whole array, with an axis more."""
-    return isinstance(op, IndexMap) and op.everywhere and not isinstance(op, Reshape)
+    return isinstance(op, IndexMap) and op.everywhere and not op.alias
 
 
 # -- the loop that takes them whole --------------------------------------------------------------

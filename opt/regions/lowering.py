@@ -8,12 +8,10 @@ from dlvm.base.errors import IRError
 from dlvm.ir import Builder, DType, Function, Op, Value
 from dlvm.ir.core import as_tuple
 from dlvm.ir.rewrite import Env, Visit, everywhere, renewed, transform
-from dlvm.ops import Cast, Determinant, LogDeterminant, Solve
+from dlvm.ops import Cast
 from dlvm.passes import function_pass
 
 MAX_LEVELS = 100  # lowerings within lowerings
-BY_FACTORS = Solve | Determinant | LogDeterminant
-"""What is computed by the factors of a matrix, of which ``choose_factors`` knows better ones."""
 
 
 @function_pass
@@ -24,13 +22,13 @@ def lower(fn: Function) -> Function:
     lowering may use operations that have one themselves. Solves and determinants stay, as laws
     speak of them: ``open_solves`` replaces these.
     """
-    return _lowered(fn, lambda op, env: None if isinstance(op, BY_FACTORS) else _written(op, env))
+    return _lowered(fn, lambda op, env: None if op.lowered_late else _written(op, env))
 
 
 @function_pass
 def open_solves(fn: Function) -> Function:
     """Replaces solves and determinants by steps with the factors of their matrices."""
-    return _lowered(fn, lambda op, env: _written(op, env) if isinstance(op, BY_FACTORS) else None)
+    return _lowered(fn, lambda op, env: _written(op, env) if op.lowered_late else None)
 
 
 def _lowered(fn: Function, visit: Visit) -> Function:

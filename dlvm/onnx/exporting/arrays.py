@@ -15,6 +15,7 @@ from dlvm import ops
 from dlvm.ir import BOOL, I32, I64, U8, DType, Op, TensorType
 from dlvm.ir.dims import product
 from dlvm.ops import Scatter
+from dlvm.ops.arrays.scattering import SCATTERS
 
 from .nodes import Nodes, Term
 
@@ -27,11 +28,7 @@ REDUCTIONS: dict[type[Op], str] = {
     ops.LogSumExp: "ReduceLogSumExp",
 }
 WRITES: dict[type[Op], str] = {
-    ops.ScatterSet: "none",
-    ops.ScatterAdd: "add",
-    ops.ScatterMul: "mul",
-    ops.ScatterMax: "max",
-    ops.ScatterMin: "min",
+    cls: "none" if how == "set" else how for how, cls in SCATTERS.items()
 }
 
 

@@ -22,6 +22,7 @@ class Permute(IndexMap):
     """Reorder axes: result axis ``i`` is operand axis ``perm[i]``."""
 
     name = "permute"
+    rearranges = True
     x: Value
     perm: tuple[int, ...]
 
@@ -81,6 +82,7 @@ class Reshape(IndexMap):
     """The same elements in row-major order in another shape of equal size."""
 
     name = "reshape"
+    alias = rearranges = True
     x: Value
     shape_to: tuple[Dim, ...]
 

@@ -76,6 +76,7 @@ class SearchSorted(Ordering):
     """
 
     name = "searchsorted"
+    searched = (0,)
     nondifferentiable = "its result is an integer"
     a: Value
     v: Value

@@ -15,11 +15,14 @@ from dlvm.ops.families import Elementwise
 from .scattering import Scatter
 from .sections import Slice, Update
 
+Overwriting = Scatter | Update
+"""Its first operand, ``x``, with some elements written over; a kernel writes them where x lies."""
 
-def overwriter(value: Value) -> Scatter | Update | None:
+
+def overwriter(value: Value) -> Overwriting | None:
     """The operation that leaves a value where its first operand was, if one does."""
     op = value.op if isinstance(value, Part) and value.index == 0 else value
-    return op if isinstance(op, Scatter | Update) else None
+    return op if isinstance(op, Overwriting) else None
 
 
 def updates_in_order(op: Update) -> tuple[Update, ...]:
@@ -34,10 +37,10 @@ def updates_in_order(op: Update) -> tuple[Update, ...]:
     return tuple(reversed(found))
 
 
-def written_over(op: Scatter | Update) -> Iterator[Value]:
+def written_over(op: Overwriting) -> Iterator[Value]:
     """What lay in the memory that an operation writes into: its operand, and before updates."""
     value: Value = op
-    while isinstance(value, Scatter | Update):
+    while isinstance(value, Overwriting):
         value = value.x
         yield value
 

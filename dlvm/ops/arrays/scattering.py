@@ -229,3 +229,8 @@ class ScatterMin(_Extreme):
     axis: int
     batch: int = 0
     mode: str = "error"
+
+
+_WRITING = (ScatterSet, ScatterAdd, ScatterMul, ScatterMin, ScatterMax)
+SCATTERS: dict[str, type[Scatter]] = {c.name.removeprefix("scatter_"): c for c in _WRITING}
+"""The operations that only write, by what they make of old and new: set, add, mul, min, max."""

@@ -98,6 +98,7 @@ class Broadcast(IndexMap):
     """
 
     name = "broadcast"
+    rearranges = True
     x: Value
     shape_to: tuple[Dim, ...]
     axes: tuple[int, ...]

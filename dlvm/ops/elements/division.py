@@ -29,6 +29,7 @@ class FloorDiv(Elementwise):
     """
 
     name = "floordiv"
+    of_python = True
     typed = "the quotient of x less its remainder is rounded before it is rounded down"
     public = "floor_divide"
     nondifferentiable = "it is constant between whole numbers"
@@ -74,6 +75,7 @@ class Remainder(Elementwise):
     """
 
     name = "remainder"
+    of_python = True
     x: Value
     y: Value
 

@@ -24,6 +24,7 @@ class Add(Elementwise):
     """Sum ``x + y``; integers wrap around."""
 
     name = "add"
+    of_python = True
     commutes = True
     x: Value
     y: Value
@@ -119,6 +120,7 @@ class Sub(Elementwise):
     """Difference ``x - y``; integers wrap around."""
 
     name = "sub"
+    of_python = True
     public = "subtract"
     x: Value
     y: Value
@@ -171,6 +173,7 @@ class Mul(Elementwise):
     """Product ``x * y``; integers wrap around."""
 
     name = "mul"
+    of_python = True
     commutes = True
     public = "multiply"
     x: Value
@@ -237,6 +240,7 @@ class Div(Elementwise):
     """Quotient ``x / y`` of floats, IEEE at zero: 1/0 is inf, 0/0 is NaN."""
 
     name = "div"
+    of_python = True
     public = "divide"
     accepts = "f"
     x: Value
@@ -292,6 +296,7 @@ class Neg(Elementwise):
     """``-x``: the sign bit of a float flips; integers wrap."""
 
     name = "neg"
+    of_python = True
     public = "negative"
     x: Value
 

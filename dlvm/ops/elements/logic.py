@@ -32,6 +32,7 @@ class Comparison(Elementwise):
 class Relation(Comparison):
     """A relation of two numbers, which has one name here and in NumPy."""
 
+    of_python = True
     relation: ClassVar[str]
 
     def properties(self, of: Of) -> Properties:
@@ -77,6 +78,7 @@ class Bitwise(Elementwise):
     """A function of every bit, which is a scalar function here and public here and in NumPy."""
 
     accepts = "biu"
+    of_python = True
     nondifferentiable = "it works on bools and integers"
     word: ClassVar[str]
 

@@ -42,6 +42,7 @@ class Abs(Elementwise):
     """Magnitude ``|x|``; the smallest integer stays as it is. Its derivative at 0 is 0."""
 
     name = "abs"
+    of_python = True
     accepts = "biuf"
     x: Value
 

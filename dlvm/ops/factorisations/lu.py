@@ -75,6 +75,7 @@ class Solve(Factorisation):
     """
 
     name = "solve"
+    lowered_late = True
     a: Value
     packed: Value
     order: Value

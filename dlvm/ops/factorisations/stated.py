@@ -64,6 +64,7 @@ class LogDeterminant(Factorisation):
     """
 
     name = "log_determinant"
+    lowered_late = True
     a: Value
     packed: Value
     order: Value
@@ -110,6 +111,7 @@ class Determinant(Factorisation):
     """
 
     name = "determinant"
+    lowered_late = True
     a: Value
     packed: Value
     order: Value

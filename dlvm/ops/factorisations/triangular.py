@@ -24,6 +24,7 @@ class TriangularSolve(Factorisation):
     """
 
     name = "triangular_solve"
+    searched = (0,)
     t: Value
     b: Value
     lower: bool = True

@@ -47,6 +47,8 @@ class Assert(Effect):
 class Outgoing(Effect):
     """What gives a value to the world outside, under a label."""
 
+    x: Value
+    label: str
     nondifferentiable = "it has no result"
 
     def infer(self) -> tuple[TensorType, ...]:

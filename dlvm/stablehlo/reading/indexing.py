@@ -12,16 +12,12 @@ from typing import Any
 
 from dlvm import ops
 from dlvm.ir import BOOL, I64, TensorType, Value, splat, zeros
+from dlvm.ops.arrays.scattering import SCATTERS
 
 from .table import Place, Results, permuted, reads, reshaped, simple
 from .tree import Block, Node, unreadable
 
-WRITES: dict[str, Callable[..., Value]] = {
-    "add": ops.ScatterAdd,
-    "multiply": ops.ScatterMul,
-    "maximum": ops.ScatterMax,
-    "minimum": ops.ScatterMin,
-}
+WRITES = {"add": "add", "multiply": "mul", "maximum": "max", "minimum": "min"}
 
 
 def wide(x: Value) -> Value:
@@ -220,8 +216,8 @@ def _by_positions(
 def _write(block: Block, name: str, x: Value) -> Callable[..., Value]:
     """How old and new are combined: the new one, or a sum, a product, an extreme."""
     if not block.nodes and block.returned == block.params[1:]:
-        return ops.ScatterSet
+        return SCATTERS["set"]
     word = simple(block, name)
     if word not in WRITES or x.dtype.kind == "b":
         raise unreadable(name, f"its region is {word}")
-    return WRITES[word]
+    return SCATTERS[WRITES[word]]
