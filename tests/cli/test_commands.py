@@ -396,7 +396,7 @@ def test_the_cache_is_shown_verified_and_cleared(run, script):
     assert json.loads(run("cache", "--json"))["files"] == 0
     run("run", "f.dlvm")
     listed = json.loads(run("cache", "list", "--json"))
-    assert len(listed) >= 2
+    assert listed
     assert json.loads(run("cache", "verify", "--json"))["damaged"] == []
     file = script / "cache" / "v1" / listed[0]["key"]
     file.write_bytes(file.read_bytes()[:-1])

@@ -9,7 +9,7 @@ import dlvm
 from dlvm.dsl.trace.operands import fresh
 from dlvm.gen.gpu.choosing import using
 from dlvm.gen.gpu.emulator.device import EmulatedDevice
-from dlvm.ir import Dim, TensorType, Value
+from dlvm.ir import OPS, Dim, TensorType, Value
 from dlvm.ir.dims import floordiv
 from dlvm.ir.positions import Index
 from dlvm.ops import IndexMap
@@ -54,6 +54,30 @@ class Corner(IndexMap):
         i, j = index
         apart: Dim = i - j
         return (Read(0, (apart * apart,), (1 - apart, 1 + apart)), Read(1, (j,)))
+
+
+class Every(IndexMap):
+    """Every second element."""
+
+    name = "every_test"
+    x: Value
+
+    def infer(self) -> TensorType:
+        """Half as many."""
+        return self.x.type.with_shape((floordiv(self.x.shape[0], 2),))
+
+    def reads(self, index: Index) -> tuple[Read, ...]:
+        return (Read(0, (index[0] * 2,)),)
+
+
+OUTSIDE = {cls.name: OPS.pop(cls.name) for cls in (Rolling, Corner, Every)}
+"""Registered for the tests of this file alone."""
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch):
+    for name, cls in OUTSIDE.items():
+        monkeypatch.setitem(OPS, name, cls)
 
 
 def rolling(x, size=3, step=2, dilation=2, before=1):
@@ -169,19 +193,6 @@ def test_other_formats(f, expected, format):
 
 
 def test_the_map_is_read_through_where_it_has_no_condition():
-    class Every(IndexMap):
-        """Every second element."""
-
-        name = "every_test"
-        x: Value
-
-        def infer(self) -> TensorType:
-            """Half as many."""
-            return self.x.type.with_shape((floordiv(self.x.shape[0], 2),))
-
-        def reads(self, index: Index) -> tuple[Read, ...]:
-            return (Read(0, (index[0] * 2,)),)
-
     x = RNG.normal(size=10)
     f = dlvm.function(lambda x: dlvm.sum(fresh(Every(x.read())) ** 2))
     assert abs(float(f(x)) - (x[::2] ** 2).sum()) < 1e-12
