@@ -58,7 +58,7 @@ class Bug:
 
 
 def _law(root: type[Op], law: Callable[[Any], Any]) -> Plant:
-    rule = Rule(law.__name__, root, law, (), (), "exact", law.__doc__ or "")
+    rule = Rule(law.__name__, (root,), law, (), (), "exact", law.__doc__ or "")
     return lambda: mock.patch.dict(RULES, {root: [rule, *RULES[root]]})
 
 

@@ -14,7 +14,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "numerics.md"
 
 def table(law_class: LawClass) -> str:
     """The laws of a class, in order of their names."""
-    found = sorted((r.name, r.root.name, r.law) for r in rules() if r.law_class == law_class)
+    found = sorted((r.name, r.on, r.law) for r in rules() if r.law_class == law_class)
     lines = ["| law | on | says |", "|---|---|---|"]
     lines += [f"| `{name}` | `{root}` | {' '.join(law.split())} |" for name, root, law in found]
     return "\n".join(lines)

@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
         for rule in chosen:
             _explain(rule)
         return 0
-    rows = [(f"{r.root.name}.{r.name}", f"{kind(r)}: {_words(r)}") for r in chosen]
+    rows = [(f"{r.on}.{r.name}", f"{kind(r)}: {_words(r)}") for r in chosen]
     if options.json:
         print_json(dict(rows))
     else:
@@ -69,7 +69,7 @@ def _explain(rule: Rule) -> None:
     """Prints what a rule says, and each example before and after it."""
     from dlvm.trust.laws import sides
 
-    print(coloured(f"{rule.root.name}.{rule.name}", "bold"), f"({kind(rule)})")
+    print(coloured(f"{rule.on}.{rule.name}", "bold"), f"({kind(rule)})")
     print(_words(rule))
     if rule.law_class == "rounding" and not rule.keeps:
         print("It supposes finite operands and no overflow on the way.")
@@ -84,7 +84,7 @@ def _check(chosen: Sequence[Rule], options: argparse.Namespace) -> int:
     from dlvm.trust.laws import failures
 
     proofs = [proof(r) for r in chosen]
-    print_table([(f"{r.root.name}.{r.name}", p) for r, p in zip(chosen, proofs, strict=True)])
+    print_table([(f"{r.on}.{r.name}", p) for r, p in zip(chosen, proofs, strict=True)])
     found = [f for r in chosen for f in failures(r, options.rounds, options.seed)]
     for line in found:
         print(line)

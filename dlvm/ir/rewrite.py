@@ -33,19 +33,20 @@ Example: TypeAlias = (
 
 @dataclass(frozen=True)
 class Rule:
-    """One law. ``given`` are the types of the examples' parameters, such as ``f[M,K]``.
+    """One law about operations of the classes ``roots``.
 
-    There is an example for each way in which the law applies. In ``given``, ``f`` stands for
-    any float, ``i`` for any integer, ``n`` for any number and ``b`` for bool; letters stand for
-    sizes. ``law_class`` says how far the two sides may be apart; see ``dlvm.ir.numerics``. A law
-    that is ``weighed`` applies only where its result is cheaper, what is shared counted once; the
-    pass ``rearrange`` applies such laws. A law of the class rounding that ``keeps`` special values
-    gives the same NaN, infinities and signs of zeros as its left side; any other supposes finite
-    operands, and ``simplify_finite`` applies it, or ``rearrange``.
+    ``given`` are the types of the examples' parameters, such as ``f[M,K]``. There is an example
+    for each way in which the law applies. In ``given``, ``f`` stands for any float, ``i`` for any
+    integer, ``n`` for any number and ``b`` for bool; letters stand for sizes. ``law_class`` says
+    how far the two sides may be apart; see ``dlvm.ir.numerics``. A law that is ``weighed`` applies
+    only where its result is cheaper, what is shared counted once; the pass ``rearrange`` applies
+    such laws. A law of the class rounding that ``keeps`` special values gives the same NaN,
+    infinities and signs of zeros as its left side; any other supposes finite operands, and
+    ``simplify_finite`` applies it, or ``rearrange``.
     """
 
     name: str
-    root: type[Op]
+    roots: tuple[type[Op], ...]
     apply: Callable[[Op], Value | None]
     examples: tuple[Example, ...]
     given: tuple[str, ...]
@@ -54,34 +55,40 @@ class Rule:
     weighed: bool = False
     keeps: bool = True
 
+    @property
+    def on(self) -> str:
+        """The names of the operations that it is about."""
+        return "/".join(root.name for root in self.roots)
+
 
 RULES: dict[type[Op], list[Rule]] = defaultdict(list)
 
 
 def rewrite(
-    root: type[RuleOp],
+    *roots: type[RuleOp],
     example: Example | tuple[Example, ...],
     given: tuple[str, ...] = ("n[M,N]",),
     law_class: LawClass = EXACT,
     weighed: bool = False,
     keeps: bool = True,
 ) -> Callable[[Callable[[RuleOp], Value | None]], Callable[[RuleOp], Value | None]]:
-    """Register a law for operations of class ``root``; see ``Rule`` for the parameters."""
+    """Register a law for operations of these classes; see ``Rule`` for the parameters."""
 
     def register(law: Callable[[RuleOp], Value | None]) -> Callable[[RuleOp], Value | None]:
         apply = cast(Callable[[Op], Value | None], law)
         doc = law.__doc__ or ""
         examples = (example,) if callable(example) else example
-        known = (law.__name__, root, apply, examples, given, law_class, doc, weighed, keeps)
-        RULES[root].append(Rule(*known))
+        rule = Rule(law.__name__, roots, apply, examples, given, law_class, doc, weighed, keeps)
+        for root in roots:
+            RULES[root].append(rule)
         return law
 
     return register
 
 
 def rules() -> Iterable[Rule]:
-    """Every registered rule, in order of registration."""
-    return (rule for group in RULES.values() for rule in group)
+    """Every registered rule once, in order of registration."""
+    return dict.fromkeys(rule for group in RULES.values() for rule in group)
 
 
 Env = dict[Value, Value]

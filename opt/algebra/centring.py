@@ -29,28 +29,13 @@ DEEP = 8
 
 @rewrite(
     Add,
+    Sub,
     example=(
         lambda x, y: Add(y, _mean_again(_centred(x, (0,), True), y)),
         lambda x, y: Add(Neg(_mean_again(_centred(x, (0,), False), y)), y),
         lambda x, y: Add(y, _mean_again(Neg(_centred(x, (0,), True) * 2), y)),
         lambda x, y: Add(y, _mean_again(Div(_centred(x, (0,), True), splat(2, x.type)), y)),
         lambda x, y: Add(y, _mean_again(Mul(_first_row(x), _centred(x, (0,), True)), y)),
-    ),
-    given=("f[4,2]", "f[4,2]"),
-    law_class=FAST,
-    weighed=True,
-    keeps=False,
-)
-def mean_of_centred_added(op: Add) -> Value | None:
-    """y + k sum(x - mean(x)) = y for a number k, also of sums and multiples of what is centred."""
-    if _is_nothing(op.y):
-        return op.x
-    return op.y if _is_nothing(op.x) else None
-
-
-@rewrite(
-    Sub,
-    example=(
         lambda x, y: Sub(y, _mean_again(_centred(x, (0,), True), y)),
         lambda x, y: Sub(
             y, _mean_again(Sub(_centred(x, (0,), True), _centred(Neg(x), (0,), True)), y)
@@ -64,9 +49,11 @@ def mean_of_centred_added(op: Add) -> Value | None:
     weighed=True,
     keeps=False,
 )
-def mean_of_centred_subtracted(op: Sub) -> Value | None:
-    """y - k sum(x - mean(x)) = y for a number k, also of sums and multiples of what is centred."""
-    return op.x if _is_nothing(op.y) else None
+def mean_of_centred(op: Add | Sub) -> Value | None:
+    """y + k sum(x - mean(x)) = y for a number k, also of sums and multiples of what is centred."""
+    if _is_nothing(op.y):
+        return op.x
+    return op.y if isinstance(op, Add) and _is_nothing(op.x) else None
 
 
 def _is_centred(value: Value, axes: Axes, deep: int = DEEP) -> bool:

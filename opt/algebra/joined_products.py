@@ -44,7 +44,7 @@ def part_of_wide_product(op: Op) -> Value | None:
 
 LAW = Rule(
     "part_of_wide_product",
-    Matmul,
+    (Matmul,),
     part_of_wide_product,
     (
         lambda x, w: Matmul(x, Slice(w, (0, 1), (w.shape[0], 2), (1, 1))),

@@ -97,24 +97,11 @@ def _floats(example: Four) -> Four:
 
 @rewrite(
     Add,
+    Sub,
     example=(
         _floats(lambda a, u, v, w: Add(Sub(a, outer(u, v)) * 3.0, outer(u, w))),
         _floats(lambda _, u, v, w: Add(outer(u, v), outer(w, v))),
         _floats(lambda a, u, v, w: Add(a, outer(u, v) * 3.0)),
-    ),
-    given=("f[N,N]", "f[N]", "f[N]", "f[N]"),
-    law_class=ROUNDING,
-    weighed=True,
-    keeps=False,
-)
-def outer_products_of_sum(op: Add) -> Value | None:
-    """u v' + u w' = u (v + w)', and s (u v') = u (s v)', wherever they are in a sum."""
-    return _gathered(op)
-
-
-@rewrite(
-    Sub,
-    example=(
         _floats(lambda a, u, v, w: Sub(Sub(a, outer(u, v)), outer(u, w))),
         _floats(lambda _, u, v, w: Sub(outer(u, v), Neg(outer(w, v)) * 3.0)),
     ),
@@ -123,13 +110,8 @@ def outer_products_of_sum(op: Add) -> Value | None:
     weighed=True,
     keeps=False,
 )
-def outer_products_of_difference(op: Sub) -> Value | None:
-    """u v' - u w' = u (v - w)', and s (u v') = u (s v)', wherever they are in a difference."""
-    return _gathered(op)
-
-
-def _gathered(op: Add | Sub) -> Value | None:
-    """The sum with as few outer products as there are different vectors on one side."""
+def outer_products_of_sum(op: Add | Sub) -> Value | None:
+    """u v' + u w' = u (v + w)', and s (u v') = u (s v)', wherever in a sum or a difference."""
     if op.type.rank != 2 or op.dtype is F16:
         return None
     split = _Split.of(op)

@@ -14,20 +14,6 @@ from dlvm.ops.patterns import is_transpose
         lambda u, v, a: Matmul(Broadcast(u, a.shape, (1,)), a),
         lambda u, v, a: Matmul(Broadcast(u, a.shape, (0,)), a),
         lambda u, v, a: Matmul(splat(2, a.type), a),
-    ),
-    given=("n[N]", "n[N]", "n[N,N]"),
-    law_class=ROUNDING,
-    weighed=True,
-    keeps=False,
-)
-def repeated_times(op: Matmul) -> Value | None:
-    """(1 v') A = 1 (v' A), and (u 1') A = u (1' A): sums of rows, repeated."""
-    return _repeated_times(op.x, op.y)
-
-
-@rewrite(
-    Matmul,
-    example=(
         lambda u, v, a: Matmul(a, Broadcast(u, a.shape, (0,))),
         lambda u, v, a: Matmul(a, Broadcast(u, a.shape, (1,))),
         lambda u, v, a: Matmul(a, splat(2, a.type)),
@@ -37,8 +23,10 @@ def repeated_times(op: Matmul) -> Value | None:
     weighed=True,
     keeps=False,
 )
-def times_repeated(op: Matmul) -> Value | None:
-    """A (u 1') = (A u) 1', and A (1 v') = (A 1) v': sums of columns, repeated."""
+def repeated_times(op: Matmul) -> Value | None:
+    """(1 v') A = 1 (v' A), and (u 1') A = u (1' A): sums of rows, repeated; and from the right."""
+    if (found := _repeated_times(op.x, op.y)) is not None:
+        return found
     found = _repeated_times(transposed(op.y), transposed(op.x))
     return None if found is None else transposed(found)
 

@@ -19,35 +19,21 @@ from .products import flat
 @rewrite(
     Matmul,
     example=(
-        lambda i, w: Matmul(one_hot(i, w), w),
-        lambda i, w: Matmul(Reshape(one_hot(Reshape(i, (1, *i.shape)), w), (i.shape[0], 8)), w),
-        lambda i, w: Matmul(transposed(w), transposed(one_hot(i, w))),
-        lambda i, w: Matmul(Slice(identity(w), (1, 0), (3, 8), (2, 1)), w),
+        lambda i, w, g: Matmul(one_hot(i, w), w),
+        lambda i, w, g: Matmul(Reshape(one_hot(Reshape(i, (1, *i.shape)), w), (i.shape[0], 8)), w),
+        lambda i, w, g: Matmul(transposed(w), transposed(one_hot(i, w))),
+        lambda i, w, g: Matmul(Slice(identity(w), (1, 0), (3, 8), (2, 1)), w),
+        lambda i, w, g: Matmul(transposed(one_hot(i, g)), g),
+        lambda i, w, g: Matmul(transposed(g), one_hot(i, g)),
     ),
-    given=("i[M]", "n[8,N]"),
+    given=("i[M]", "n[8,N]", "n[M,N]"),
     law_class=ROUNDING,
     weighed=True,
     keeps=False,
 )
 def one_hot_product(op: Matmul) -> Value | None:
-    """One-hot rows times W are rows of W; a place outside of W gives zeros."""
-    return _special(op, "picking", False)
-
-
-@rewrite(
-    Matmul,
-    example=(
-        lambda i, g: Matmul(transposed(one_hot(i, g)), g),
-        lambda i, g: Matmul(transposed(g), one_hot(i, g)),
-    ),
-    given=("i[M]", "n[M,N]"),
-    law_class=ROUNDING,
-    weighed=True,
-    keeps=False,
-)
-def turned_one_hot_product(op: Matmul) -> Value | None:
-    """One-hot columns times G add the rows of G where the ones are."""
-    return _special(op, "picking", True)
+    """One-hot rows times W are rows of W, zeros outside of it; columns add rows where ones are."""
+    return _special(op, "picking")
 
 
 @rewrite(
@@ -64,7 +50,7 @@ def turned_one_hot_product(op: Matmul) -> Value | None:
 )
 def kronecker_product(op: Matmul) -> Value | None:
     """kron(A, B) X, column by column A X_c B' with X_c of rows by columns of A and of B."""
-    return _special(op, "kronecker", None)
+    return _special(op, "kronecker")
 
 
 @rewrite(
@@ -86,11 +72,10 @@ def rows_of_identity_times(op: Matmul) -> Value | None:
             return None
 
 
-def _special(op: Matmul, kind: str, turned: bool | None) -> Value | None:
+def _special(op: Matmul, kind: str) -> Value | None:
     """A product that has a factor of some kind, which is not formed."""
-    factors = flat(op.x, op.y, nothing).factors
-    if len(factors) != 2:
-        return None
-    left, right = factors[0], factors[1].transpose()
-    mine = [f for f in (left, right) if f.kind == kind and turned in (None, f.turned)]
-    return times(*factors).matrix() if mine else None
+    match flat(op.x, op.y, nothing).factors:
+        case [left, right] if kind in (left.kind, right.kind):
+            return times(left, right).matrix()
+        case _:
+            return None

@@ -26,23 +26,10 @@ Stays = Callable[[Term, Sequence[Term]], bool]
 
 @rewrite(
     Add,
+    Sub,
     example=(
         lambda a, b, c: Add(Matmul(a, b), Matmul(a, c)),
         lambda a, b, c: Add(Matmul(b, a), Matmul(c, a)),
-    ),
-    given=("n[N,N]", "n[N,N]", "n[N,N]"),
-    law_class=ROUNDING,
-    weighed=True,
-    keeps=False,
-)
-def common_factor(op: Add) -> Value | None:
-    """A B + A C = A (B + C), and B A + C A = (B + C) A."""
-    return _factored(op)
-
-
-@rewrite(
-    Sub,
-    example=(
         lambda a, b, c: Sub(Matmul(a, b), Matmul(a, c)),
         lambda a, b, c: Sub(Matmul(b, a), Matmul(c, a)),
     ),
@@ -51,12 +38,8 @@ def common_factor(op: Add) -> Value | None:
     weighed=True,
     keeps=False,
 )
-def common_factor_of_difference(op: Sub) -> Value | None:
-    """A B - A C = A (B - C), and B A - C A = (B - C) A."""
-    return _factored(op)
-
-
-def _factored(op: Add | Sub) -> Value | None:
+def common_factor(op: Add | Sub) -> Value | None:
+    """A B + A C = A (B + C), and B A + C A = (B + C) A; also of differences."""
     if not isinstance(op.x, Matmul) or not isinstance(op.y, Matmul):
         return None
     (a, b), (c, d) = op.x.operands, op.y.operands

@@ -48,7 +48,7 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
         ),
     },
     "_factors": {COST: ("case Mul(y, x):",), LESS: ("len(found) >= MOST",)},
-    "_gathered": {AGAIN: ("outers = _merged(split.outers) pass",)},
+    "outer_products_of_sum": {AGAIN: ("outers = _merged(split.outers) pass",)},
     "_is_centred": {
         COST: (
             "if summands and all(",
@@ -90,14 +90,7 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
         ),
     },
     "_solving": {COST: ("return Solve(like.a, like.packed, like.order, b, turned)",)},
-    "_special": {
-        COST: (
-            "if f.kind == kind or turned in",
-            "in (left, right) if turned in",
-            "in (left, right) if f.kind == kind]",
-            "return times(*factors).matrix()",
-        ),
-    },
+    "_special": {COST: ("case [left, right]:",)},
     "_take_apart": {
         COST: (
             "if 1 not in (rows, rows)",

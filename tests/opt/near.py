@@ -184,7 +184,8 @@ def holds_nearby(rule: Rule, batches: bool = False) -> None:
 
 def operations(rule: Rule, batches: bool = False) -> list[Built]:
     """Those that a law is tried on; built here before a mistake is made in what builds them."""
-    found = built(rule.law_class == FAST, rule.keeps, batches)[rule.root]
+    table = built(rule.law_class == FAST, rule.keeps, batches)
+    found = [one for root in rule.roots for one in table[root]]
     for one in found:
         _answers(one, rule.law_class, rule.keeps)
     return found
@@ -255,7 +256,7 @@ def _in_halves(rule: Rule) -> Iterator[Built]:
     for near_one in (*every, *SCALED):
         if any(text[0] in "nf" for text in near_one.given):
             one = _built(near_one, dtypes, {"K": 8}, symbolic=False)
-            if isinstance(one.left, rule.root):
+            if isinstance(one.left, rule.roots):
                 yield one
 
 

@@ -116,6 +116,9 @@ CENTRED: list[Group] = [
             "less a number by a number": lambda x, y: Sub(
                 y, Div(splat(4, x.type), splat(2, x.type))
             ),
+            "nothing less another": lambda x, y: Sub(
+                Broadcast(Sum(_less_mean(x, _float(2, x)), (0,)), y.shape, (1,)), y
+            ),
             "zero less another": lambda x, y: Sub(Neg(zeros(x.type)), y),
             "plus the mean": lambda x, y: Sum(
                 Add(x, Broadcast(Div(Sum(x, (0,)), splat(2, Sum(x, (0,)).type)), x.shape, (1,))),

@@ -46,7 +46,7 @@ def test_a_law_keeps_digits_wherever_it_applies(rule: Rule):
 def test_a_law_that_takes_differences_apart_is_found():
     wrong = Rule(
         "wrong",
-        Matmul,
+        (Matmul,),
         lambda op: Sub(Matmul(op.x.x, op.y), Matmul(op.x.y, op.y)),  # type: ignore[attr-defined]
         (lambda a, b, x: Matmul(Sub(a, b), x),),
         ("f[M,N]", "f[M,N]", "f[N,1]"),

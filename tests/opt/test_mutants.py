@@ -69,7 +69,7 @@ def test_a_harmless_mistake_is_one_that_is_made():
 
 
 WRONG = {
-    "common_factor": "return _factored(op) * -1",
+    "common_factor": "return Matmul(a, type(op)(b, d)) * -1",
     "slice_of_everything": "return op.x if op.sizes == op.x.shape else None",
     "transpose_of_product": "return Matmul(x, y)",
     "product_of_vectors": "for v in (op.x, op.x))",

@@ -147,7 +147,7 @@ func @f(%x: f64[2,3]) -> f64[2,3] {
 
 def general(law: Callable[[Any], Any], example: Callable[..., Any], *given: str) -> Rule:
     """A law of ``simplify`` about every formula of elements, on one of them."""
-    return Rule(law.__name__, Add, law, (example,), given, EXACT, law.__doc__ or "")
+    return Rule(law.__name__, (Add,), law, (example,), given, EXACT, law.__doc__ or "")
 
 
 GENERAL = [

@@ -65,7 +65,7 @@ def test_a_wrong_law_is_seen_at_the_levels_that_use_it(monkeypatch):
     from dlvm.ops import Neg, Tanh
 
     wrong = Rule(
-        "tanh_of_nothing", Tanh, lambda op: Neg(op.x), (), (), "exact", "a planted mistake"
+        "tanh_of_nothing", (Tanh,), lambda op: Neg(op.x), (), (), "exact", "a planted mistake"
     )
     monkeypatch.setitem(RULES, Tanh, [wrong])
     with pytest.raises(AssertionError, match="with laws: result"):

@@ -14,7 +14,7 @@ from dlvm.ir import RULES, Op, Rule
 @contextmanager
 def planted(root: type[Op], law: Callable[[Any], Any]):
     """While it lasts a law stands first under a class."""
-    rule = Rule(law.__name__, root, law, (), (), "exact", law.__doc__ or "")
+    rule = Rule(law.__name__, (root,), law, (), (), "exact", law.__doc__ or "")
     RULES[root].insert(0, rule)
     try:
         yield

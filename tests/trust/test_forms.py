@@ -74,7 +74,7 @@ def law(
     given: tuple[str, ...] = ("f[M,N]", "f[M,N]", "f[M,N]"),
 ) -> Rule:
     """A law that nobody should believe."""
-    return Rule("planted", root, apply, (example,), given, law_class, "false.", keeps=False)
+    return Rule("planted", (root,), apply, (example,), given, law_class, "false.", keeps=False)
 
 
 FALSE_BY_FORM = {

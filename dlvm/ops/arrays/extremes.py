@@ -96,15 +96,9 @@ class Min(Extreme):
     axes: tuple[int, ...]
 
 
-@rewrite(Max, example=lambda x: Max(x, ()))
-def maximum_over_nothing(op: Max) -> Value | None:
-    """A maximum over no axes is its operand."""
-    return op.x if not op.axes else None
-
-
-@rewrite(Min, example=lambda x: Min(x, ()))
-def minimum_over_nothing(op: Min) -> Value | None:
-    """A minimum over no axes is its operand."""
+@rewrite(Max, Min, example=(lambda x: Max(x, ()), lambda x: Min(x, ())))
+def extreme_over_nothing(op: Max | Min) -> Value | None:
+    """A maximum or a minimum over no axes is its operand."""
     return op.x if not op.axes else None
 
 

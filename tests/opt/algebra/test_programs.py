@@ -38,7 +38,7 @@ WRONG = {
     "_take_apart_scaling": "left = turned != (rows is None)",
     "_scaled": "axes = (*range(rank - 2), rank - 2 if not x.diagonal else rank - 1)",
     "_add": "if product.factors[-1:] == [_inverse(factor, facts)]:",
-    "_factored": "return Matmul(type(op)(c, a), b) if b is d else None",
+    "common_factor": "return Matmul(type(op)(c, a), b) if b is d else None",
     "transpose_of_symmetric": "return op.x if is_transpose(op) else None",
 }
 """Mistakes in laws, by function."""
