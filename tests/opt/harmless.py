@@ -1,4 +1,4 @@
-"""Mistakes in laws that change no answer, and why; ``mutants`` says which there are.
+"""Mistakes in laws that change no answer, where no form shows it, and why.
 
 A reason stands for several mistakes of one function. Some make a law apply to less than it could:
 what is computed stays right, and ``test_pairs`` and ``test_chains`` hold the cost.
@@ -16,70 +16,26 @@ AGAIN = "proposes what is there already, which saves nothing and is not taken"
 
 REASONS: dict[str, dict[str, tuple[str, ...]]] = {
     "products_of_parts": {
-        MORE: ("if (whole := alike.batch(op.xs)) is None or", "alike.batch(op.xs)) is None:"),
+        MORE: ("if (whole := alike.batch(op.xs)) is None or", "alike.batch(op.xs)) is None:")
     },
-    "_add": {
-        LESS: ("product.factors[1:] ==", "product.factors[-2:] =="),
-        COST: ("if _open(product, value", "product.opened <= MOST"),
-        SAME: ("factor = Factor(value, turned)",),
-    },
+    "_add": {COST: ("if _open(product, value", "product.opened <= MOST")},
     "Alike.__init__": {MORE: ("self.products = 1",), LESS: ("self._deep = 1",)},
-    "_along": {
-        IMPLIED: ("if not isinstance(value, Broadcast):",),
-    },
+    "_along": {IMPLIED: ("if not isinstance(value, Broadcast):",)},
     "bitcast_to_itself": {MORE: ("return op.x if op.dtype_to == op.x.dtype else None",)},
-    "_beside_own_window": {
-        LESS: (
-            "y.operands[::1]",
-            "(held.starts, held.starts, held.steps)",
-            "(held.sizes, held.sizes, held.steps)",
-            "held.x is op.y",
-        ),
-    },
-    "_built": {
-        COST: ("fewest = min(", "kind not in ('dense', 'diagonal')", "in ('dense', 'symmetric')"),
-    },
-    "_divisor": {
-        LESS: ("type(2 / float(found))",),
-        SAME: (
-            "if found is None or float(found) in (0, 1):",
-            "in (0, 2):",
-            "finite = np.isfinite(op.dtype.numpy.type(1 / float(found)))",
-        ),
-    },
+    "_built": {COST: ("fewest = min(",)},
+    "_divisor": {SAME: ("if found is None or float(found) in (0, 1):", "in (0, 2):")},
     "_factors": {COST: ("case Mul(y, x):",), LESS: ("len(found) >= MOST",)},
-    "outer_products_of_sum": {AGAIN: ("outers = _merged(split.outers) pass",)},
     "_is_centred": {
         COST: (
             "if summands and all(",
             "_is_centred(v, along, deep + 1)",
             "_is_centred(v, along, deep - 2)",
-        ),
+        )
     },
     "_is_symmetric": {LESS: ("Broadcast(Part(LU(a), 1)):",)},
-    "_is_turned_vector": {
-        LESS: (
-            "len(before) != len(after)",
-            "before[:-2] == after[:2]",
-            "before[:-3] == after[:-2]",
-            "before[:2] == after[:-2]",
-            "before[:-2] == after[:-3]",
-            "len(after) >= 3",
-            "(before[-3:] ==",
-            "(after[-2], after[-2])",
-            "(before[2:] ==",
-        ),
-        IMPLIED: ("both = before[:-2] == after[:-2]", "(after[1], after[-2])"),
-    },
-    "kronecker_of": {
-        LESS: ("((1, 4), (0, 2)):", "((1, 3), (0, 3)):", "((1, 3), (1, 2)):"),
-        IMPLIED: ("== ((2, 3), (0, 2)):",),
-    },
+    "_is_turned_vector": {IMPLIED: ("both = before[:-2] == after[:-2]",)},
     "kronecker_times": {IMPLIED: ("x.shape[1])",)},
-    "_open": {
-        COST: ("product.opened += 2",),
-        SAME: ("is_identity(value): return False",),
-    },
+    "_open": {COST: ("product.opened += 2",)},
     "_of_operands": {IMPLIED: ("if not isinstance(op, Elementwise) or not op.shape_free:",)},
     "opaque": {COST: ("return len(factors) == 2", "return len(factors) == 1", "kind != 'dense'")},
     "_outer_of": {IMPLIED: ("if is_transpose(x):",)},
@@ -87,7 +43,7 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
         COST: (
             "while isinstance(value, Update) and len(found) <= PIECES:",
             "while isinstance(value, Update):",
-        ),
+        )
     },
     "_solving": {COST: ("return Solve(like.a, like.packed, like.order, b, turned)",)},
     "_special": {COST: ("case [left, right]:",)},
@@ -95,50 +51,23 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
         COST: (
             "if 1 not in (rows, rows)",
             "if 1 not in (columns, columns)",
-            "if 1 in (rows, columns)",
-            "if 2 not in (rows, columns)",
             "axes) if len(axes) < 2",
-            "case Assume(x):",
-            "isinstance(x, Op) or not isinstance(x, Assume)",
-            "case Assume(x) if isinstance(x, Op):",
             "case Assume(x) if not isinstance(x, Assume):",
-            "case Assume(x) if not (isinstance(x, Op)",
-            "isinstance(x, Op) and isinstance(x, Assume)",
-        ),
+        )
     },
-    "_take_apart_scaling": {
-        LESS: (
-            "if (vector :=",
-            "((value.x, value.y), (value.y, value.y)):",
-            "(structure.along_rows(scale), structure.along_rows(scale))",
-        ),
-    },
+    "_take_apart_scaling": {LESS: ("if (vector :=",)},
     "_terms": {
         COST: (
             "if len(together) == len(every):",
             "if len(every) < 2 and len(together)",
             "if len(every) < 2:",
-            "case Add(y, x):",
             "len(every) <= MOST:",
-        ),
+        )
     },
     "_turned": {IMPLIED: ("return (inner, swapped)",)},
     "_window_of_identity": {IMPLIED: ("Iota(eye.shape[1])",)},
-    "_whole": {
-        COST: ("step > 1 for", "window.starts == window.x.shape"),
-        NEVER: ("step >= 0",),
-    },
-    "accumulate_in_place": {
-        MORE: ("case Add(a, ScatterAdd(zero, i, u, axis, batch, mode)):", "batch, mode), a):")
-    },
+    "_whole": {NEVER: ("step >= 0",)},
     "apart": {COST: ("_add(product, value, True, opened)",)},
-    "diagonal_of": {
-        LESS: (
-            "vector = along_columns(d)",
-            "return along_columns(d) if",
-            "return along_rows(d) if vector is None",
-        ),
-    },
     "diagonal_of_formula": {IMPLIED: ("return _of_operands(op.x, Diagonal)",)},
     "diagonal_of_reshaped_batch": {
         IMPLIED: ("x.type.rank >= 1", "case Reshape(x) if x.shape[-2:] == op.x.shape[-2:]:"),
@@ -147,54 +76,29 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
     "diagonal_of_triangular_product": {SAME: ("case Matmul(y, x)",)},
     "divide_by_constant": {COST: ("return op.x * (splat(1, op.type) / op.y)",)},
     "divide_by_power_of_two": {
-        IMPLIED: ("type(2 / divisor)", "return op.x * splat(1 / divisor, op.type)"),
+        IMPLIED: ("type(2 / divisor)", "return op.x * splat(1 / divisor, op.type)")
     },
-    "broadcast_along_ones": {SAME: ("if all((d == 1 for d in added))",)},
     "matrix_of_rows": {
-        IMPLIED: ("if x.shape[-1:] == value.shape[-1:]:", "x.shape[-1:] == value.shape[1:]:"),
+        IMPLIED: ("if x.shape[-1:] == value.shape[-1:]:", "x.shape[-1:] == value.shape[1:]:")
     },
     "one_hot_of": {SAME: ("case Cast(Equal(b, a)):",)},
     "multiplied": {COST: ("(*x.shape[:-1], y.shape[-2])", "(*x.shape[:-1], y.shape[1])")},
-    "number_behind_product": {COST: ("if (found := _number_and_rest(x)) is None:",)},
-    "one_factor_for_all": {SAME: ("axes)) if axes ==", "if rank >= 2 and axes")},
     "outer_of": {SAME: ("case Mul(y, x):",)},
-    "reordered": {
-        AGAIN: (
-            "as_it_is",
-            "plain = [Factor(op.x), Factor(op.x)]",
-            "plain = [Factor(op.y), Factor(op.y)]",
-            "pass",
-        ),
-    },
+    "reordered": {AGAIN: ("as_it_is", "pass")},
     "product_over_nothing": {LESS: ("op.x.shape[1] == 0",)},
-    "rows_of_formula": {
-        COST: ("op.mode == 'drop':",),
-        IMPLIED: ("if op.mode == 'drop' or",),
-    },
+    "rows_of_formula": {IMPLIED: ("if op.mode == 'drop' or",)},
     "rows_of_identity_times": {
         IMPLIED: ("if structure.is_identity(eye) and op.x.type.rank == 2:",),
         COST: ("found.origin = op.y.origin",),
     },
-    "scaled": {SAME: ("case Mul(y, x) if value.shape",), IMPLIED: ("case Mul(x, y):",)},
+    "scaled": {IMPLIED: ("case Mul(x, y):",)},
     "select_same": {SAME: ("return op.y if op.x is op.y",)},
     "slice_of_everything": {NEVER: ("step >= 0",)},
     "solve_of_symmetric": {SAME: ("return _solving(op, op.b, True)",)},
-    "subtract_itself_of_floats": {SAME: ("zeros(op.type) * -1",)},
     "sum_of_products": {IMPLIED: ("case Matmul(Permute(x, perm), y):",)},
     "sum_twice": {SAME: ("(*(left[a] for a in outer), *inner)",)},
-    "times": {
-        COST: (
-            "kind='diagonal') if y.diagonal:",
-            "kind='diagonal') if x.diagonal:",
-            "if x.diagonal and y.diagonal:",
-            "if not x.kind == 'dense' != y.kind:",
-            "if x.kind != 'dense' != y.kind:",
-        ),
-    },
+    "times": {COST: ("if not x.kind == 'dense' != y.kind:",)},
     "update_of_everything": {NEVER: ("step >= 0",)},
-    "window_between_ones": {
-        SAME: ("parts = [(0, 1, 2) if n == 1",),
-    },
     "window_of_formula": {IMPLIED: ("pass",)},
 }
 

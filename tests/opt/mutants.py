@@ -5,8 +5,8 @@
 Every law, and every function of linear algebra that a law calls, is changed in one place at a time
 (``mutations``), for a while and from outside. The proofs of the laws that call it are the suite's
 own, with fewer tries: ``prove``, ``means``, and that a law holds wherever it applies among the
-operations of ``near``, and on large halves. A change that nothing notices must be harmless, and
-``harmless`` says why.
+operations of ``near``, and on large halves. A change that nothing notices must be harmless: what
+it makes of these operations has their forms (``keeps_forms``), or ``harmless`` says why.
 """
 
 from __future__ import annotations
@@ -27,17 +27,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import dlvm.dsl  # noqa: F401  registers every rule
-from dlvm.ir import Rule, rules
+from dlvm.ir import Builder, Function, Module, Op, Rule, Value, rules
+from dlvm.ir.numerics import EXACT
+from dlvm.opt import share
+from dlvm.trust.forms.proofs import forms_of
 
 from .harmless import harmless
 from .mutations import Mutation, mutations
-from .near import holds_nearby, holds_of_halves, keeps_digits, operations
+from .near import Built, holds_nearby, holds_of_halves, keeps_digits, operations, tried
 from .test_over_the_reals import means
 from .test_rules import Broken, prove
 
@@ -232,7 +235,66 @@ class Verdict:
     @property
     def harmless(self) -> str:
         """Why it may go unnoticed."""
-        return "" if self.noticed else harmless(*self.mutant.key)
+        return "" if self.noticed else why_harmless(self.mutant)
+
+
+def why_harmless(mutant: Mutant) -> str:
+    """Why a mistake changes no answer; nothing if none is known."""
+    return harmless(*mutant.key) or (keeps_forms(mutant) and "every result has one form") or ""
+
+
+def keeps_forms(mutant: Mutant) -> bool:
+    """Whether a mistake changes a result of a law, and every result still has the right form.
+
+    Asked of operations near to the examples. A law that does not apply leaves what is there, but
+    it has to apply to its own examples. Where no result changes, forms say nothing.
+    """
+    changes = False
+    for rule in mutant.laws:
+        try:
+            with limited(SECONDS), mutant.planted():
+                mistaken = _results(rule)
+        except (Exception, Endless):
+            return False
+        for one, right, wrong in zip(tried(rule), _results(rule), mistaken, strict=True):
+            if not _same(one.before.ops, right, wrong):
+                changes = True
+                if not _is_right(rule, one, wrong[1]):
+                    return False
+    return changes
+
+
+Result: TypeAlias = "tuple[list[Op], Value | None]"
+"""What a law builds, and what it proposes."""
+
+
+def _results(rule: Rule) -> list[Result]:
+    """The results of a law on the operations near to its examples."""
+    found: list[Result] = []
+    for one in tried(rule):
+        with Builder() as after:
+            value = rule.apply(one.left)
+        found.append((after.ops, value))
+    return found
+
+
+def _same(before: Sequence[Op], right: Result, wrong: Result) -> bool:
+    """Whether two results are computed in the same way."""
+    (first, x), (second, y) = right, wrong
+    if x is None or y is None or x is y:
+        return x is y
+    x, y = share.run(Module((Function("f", (), (*before, *first, *second), (x, y)),))).main.results
+    return x is y
+
+
+def _is_right(rule: Rule, one: Built, value: Value | None) -> bool:
+    """Whether a law proposes a value with the form of an operation, or may refuse it."""
+    if value is None:
+        return one.name != f"as {rule.name}"
+    if value.type != one.left.type:
+        return False
+    forms = forms_of(one.left, value, rule.law_class == EXACT)
+    return forms is not None and forms[0] == forms[1]
 
 
 def judge(mutant: Mutant) -> Verdict:

@@ -184,11 +184,16 @@ def holds_nearby(rule: Rule, batches: bool = False) -> None:
 
 def operations(rule: Rule, batches: bool = False) -> list[Built]:
     """Those that a law is tried on; built here before a mistake is made in what builds them."""
-    table = built(rule.law_class == FAST, rule.keeps, batches)
-    found = [one for root in rule.roots for one in table[root]]
+    found = tried(rule, batches)
     for one in found:
         _answers(one, rule.law_class, rule.keeps)
     return found
+
+
+def tried(rule: Rule, batches: bool = False) -> list[Built]:
+    """Those that a law is tried on."""
+    table = built(rule.law_class == FAST, rule.keeps, batches)
+    return [one for root in rule.roots for one in table[root]]
 
 
 @cache

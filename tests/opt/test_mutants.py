@@ -11,7 +11,7 @@ from dlvm.ir import Rule, Value, rules
 from dlvm.ops import Matmul, Mul, Sum, transposed
 
 from .harmless import REASONS
-from .mutants import drawn, judge, mutants
+from .mutants import drawn, judge, keeps_forms, mutants
 from .near import holds_nearby, holds_of_halves, in_batches, near
 from .test_rules import Broken, the
 
@@ -82,3 +82,20 @@ def test_a_wrong_law_is_caught(name: str):
     for mutant in found:
         assert judge(mutant).noticed
     assert found
+
+
+FORMS = {
+    ("_take_apart", "case Assume(x):"): True,
+    ("subtract_itself_of_floats", "return zeros(op.type) * -1 if op.x is op.y else None"): True,
+    ("common_factor", "return Matmul(a, type(op)(b, d)) * -1"): False,
+    ("_sum_of_mean", "case Mul(Sum() as total, part) if not _is_part(part, _count(total)):"): False,
+    ("bitcast_to_itself", "return op.x if op.dtype_to == op.x.dtype else None"): False,
+}
+"""Mistakes, and whether forms show that they are harmless: one is wrong, one refuses an example
+of its law, and of the last no operation shows what it changes."""
+
+
+@pytest.mark.parametrize("function, after", FORMS)
+def test_forms_show_what_is_harmless(function: str, after: str):
+    (mutant,) = (m for m in mutants() if m.key[0] == function and after in m.key[1])
+    assert keeps_forms(mutant) == FORMS[function, after]
