@@ -11,6 +11,7 @@ from dlvm.ir import F64, Function, Module, Op
 from dlvm.ir.rewrite import everywhere
 from dlvm.ops import Kernel
 from dlvm.opt import DEFAULT, MEANING, drop, fuse, inline_kernels, share, simplify
+from dlvm.opt.kernels.turning import turn
 from dlvm.passes import PASSES, run
 from dlvm.testing.drawing.random_programs import EVERY, Program
 from dlvm.testing.strategies import programs
@@ -58,8 +59,17 @@ def test_simplification_and_dropping_reach_a_fixed_point(program: Program):
 @given(programs(WITHOUT_KERNELS, max_ops=20))
 def test_a_kernel_means_its_body(program: Program):
     start = run(program.module, [*MEANING, share, drop])
+    turned = start.map(lambda fn: everywhere(fn, lambda body: turn(body)[0]))
     back = run(start, [fuse, inline_kernels, share, drop], verify=True)
-    assert canonical(back) == canonical(start)
+    assert canonical(back) == canonical(run(turned, [share, drop]))
+
+
+@settings(max_examples=20)
+@given(programs(WITHOUT_KERNELS, max_ops=20))
+def test_what_is_turned_is_not_turned_again(program: Program):
+    start = run(program.module, [*MEANING, share, drop])
+    once = start.map(lambda fn: everywhere(fn, lambda body: turn(body)[0]))
+    assert once.map(lambda fn: everywhere(fn, lambda body: turn(body)[0])) == once
 
 
 def canonical(module: Module) -> Module:
