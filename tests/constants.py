@@ -260,6 +260,8 @@ OTHERS: dict[str, str] = {
     "gen.schedule.boxes.OPERATIONS": "limits the code of a kernel",
     "gen.schedule.boxes.GUARDS": "limits the code of a kernel",
     "gen.schedule.boxes.FEW": "a number of turns",
+    "gen.schedule.boxes.PLACES": "a number of turns",
+    "gen.schedule.boxes.SHORT": "a number of turns",
     "gen.schedule.folding.FLIGHT": "loads of a lane of a GPU, which no price is known of",
     "gen.schedule.folding.FEW": "lanes of a GPU, which no price is known of",
     "gen.schedule.folding.FEWER": "lanes of a GPU, which no price is known of",

@@ -17,7 +17,6 @@ from dlvm.gen.loops.frames import (
     folds,
     frame_of,
     levels_of,
-    on_one_line,
 )
 from dlvm.gen.loops.simplify import used
 from dlvm.gen.loops.statements import (
@@ -30,7 +29,7 @@ from dlvm.gen.loops.statements import (
 )
 from dlvm.ir import F32, Dim, Op, Param, Value
 from dlvm.ir.dims import maximum, minimum, product, symbols
-from dlvm.ir.positions import Index, flatten, reshaped, split
+from dlvm.ir.positions import Index, flatten, reshaped
 from dlvm.ops import (
     Contraction,
     Factorisation,
@@ -59,8 +58,6 @@ from .sorts import Row, search_row
 from .staging import STAGED_ELEMENTS
 from .transposing import tiles, turned
 
-SHORT = 64
-"""Rows that are shorter are worth being joined."""
 OVERWRITING = ("scatter", "product")
 """Families whose results may be written over an operand."""
 FEW, CHUNKS = 16, 4
@@ -73,7 +70,7 @@ def lower(kernel: Kernel, name: str, shaped: bool = True) -> LoopKernel:
     Unless they are ``shaped``, in which case joined tensors are cut into boxes, short rows taken in
     groups and the like, they are plain, as a schedule for a GPU needs them.
     """
-    short = shaped and kernel.family == "loops" and is_short(kernel.body)
+    short = kernel.family == "loops" and is_short(kernel.body)
     if short and reads_near((found := _lowered(kernel, name, shaped, written_out=True)).body):
         return found
     return _lowered(kernel, name, shaped, written_out=False)
@@ -323,32 +320,11 @@ class _Lowering:
                 yield row
             return
         kind = "serial" if long else "parallel"
-        if self.shaped and (first := self._columns(frame)) is not None:
-            before, beside = frame.rows[:first], frame.sizes(frame.rows[first:])
-            with (
-                self.nest.loops(frame.shape, before, kind) as outer,
-                self.nest.loop("parallel", product(beside)) as e,
-            ):
-                yield (*outer, *split(e, beside))
-            return
         left = frame.shape
         if done != 0:
             left = (*left[:-2], left[-2] - done, left[-1])
         with self.nest.loops(left, frame.rows, kind) as row:
             yield row if done == 0 else (*row[:-1], row[-1] + done)
-
-    def _columns(self, frame: Frame) -> int | None:
-        """From which of the rows' axes on columns that are folded lie beside one another.
-
-        There is one of the last few axes where each is short and all operands lie on one line.
-        """
-        behind = [a for a in frame.rows if frame.axes and a > max(frame.axes)]
-        size = frame.shape[-1] if len(behind) > 1 else None
-        if not (isinstance(size, int) and size < SHORT):
-            return None
-        flat = all(map(on_one_line, self.body.results))
-        folded = (x for op in self.body.ops if isinstance(op, Reduction) for x in op.operands)
-        return len(frame.rows) - len(behind) if flat and all(map(on_one_line, folded)) else None
 
     def _long(self, frame: Frame) -> bool:
         """Whether threads share each row: there are few, and they are or may be long."""
@@ -402,7 +378,7 @@ class _Lowering:
         if target_of(self.kernel, value) is None:
             self._rows(Frame(op.x.shape, ()), [(_first(self.kernel, op).x, buffer)])
         if isinstance(op, Update):
-            write_windows(self.pull, _in_order(self.kernel, op), buffer, self.shaped)
+            write_windows(self.pull, _in_order(self.kernel, op), buffer)
         else:
             beside = dict(self.targets).get(op.results[-1]) if op.results[1:] else None
             write_at_indices(self.pull, op, buffer, beside)

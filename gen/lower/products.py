@@ -36,7 +36,7 @@ def product_kernel(pull: Pull, body: Function, targets: Sequence[tuple[Value, Bu
     places = [(v.y if isinstance(v, Update) else v, v, buffer) for v, buffer in targets]
     if op is None or any(v.shape != op.shape for v, _, _ in places):
         return False
-    loops = pull.shaped and not any(isinstance(v, Update) for v, _ in targets)
+    loops = not any(isinstance(v, Update) for v, _ in targets)
     *batch, m, n = op.shape
     k, dtype = op.x.shape[-1], op.dtype.compute
     height, width = TILE[0], TILE[1] // max(dtype.bytes, 4)

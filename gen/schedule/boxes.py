@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from dlvm.cost import typical
-from dlvm.gen.loops.index import calls_of
+from dlvm.gen.loops.index import calls_of, step_of
 from dlvm.gen.loops.statements import (
     Bind,
     Body,
+    Buffer,
     Define,
     Inside,
     Let,
@@ -24,17 +25,19 @@ from dlvm.gen.loops.statements import (
     Product,
     Sort,
     Store,
+    accesses,
     dims,
     statements,
 )
 from dlvm.ir import Dim
-from dlvm.ir.dims import at_least, symbols
+from dlvm.ir.dims import at_least, product, symbols
 from dlvm.ir.equations import as_line
 
 from .transform import WHOLE, Transform, apply
 from .transforms.cut import Cut
 from .transforms.distribute import Distribute
 from .transforms.fuse import Fuse, nested
+from .transforms.join import Join, is_own, siblings
 from .transforms.simplify import Simplify
 
 BOXES, OPERATIONS = 9, 128
@@ -43,6 +46,10 @@ GUARDS = 64
 """Guards in a loop that are too many to decide by cuts."""
 FEW = 64
 """Turns of a loop that are few for threads to share."""
+PLACES = 16
+"""Places that are shared among threads; of fewer, each window is shared by itself."""
+SHORT = 64
+"""Columns that are folded, of which fewer are worth being joined with those beside them."""
 
 
 def boxes(kernel: LoopKernel) -> tuple[list[Transform], LoopKernel]:
@@ -129,6 +136,19 @@ def _in_order(points: list[Dim], size: Dim) -> list[Dim]:
     return found[1:-1]
 
 
+def joins(kernel: LoopKernel) -> Iterator[Join]:
+    """Windows that are written into one buffer, at each place along the axes that all cover."""
+    body = kernel.body
+    written = {x.memory for x in accesses(body) if isinstance(x, Store)}
+    levels = 0
+    while len(loops := siblings(body, levels + 1)) > 1 and is_own(loops, levels + 1):
+        levels += 1
+    if levels and len(written) == 1:
+        places = product(tuple(s.extent for s in nested(siblings(body, levels)[0])[:levels]))
+        if not (isinstance(places, int) and places < PLACES):
+            yield Join(WHOLE, levels)
+
+
 def distributions(kernel: LoopKernel) -> Iterator[Distribute]:
     """Loops of few turns around several loops, so that threads share the turns of these."""
     for s in statements(kernel.body):
@@ -140,11 +160,22 @@ def distributions(kernel: LoopKernel) -> Iterator[Distribute]:
                 yield Distribute(s.var)
 
 
+def _are_columns(loop: Loop) -> bool:
+    """Whether a loop goes along few columns beside one another, each of which is folded."""
+    inside = [*statements(loop.body)]
+    loads = [s.scalar for s in inside if isinstance(s, Let) and isinstance(s.scalar, Load)]
+    steps = [step_of(x.offset, loop.var) for x in loads if isinstance(x.memory, Buffer)]
+    plain = not any(isinstance(s, Product | Sort) for s in inside)
+    short = isinstance(loop.extent, int) and loop.extent < SHORT
+    return plain and short and 1 in steps and {0, 1}.issuperset(steps)
+
+
 def fusions(kernel: LoopKernel) -> Iterator[Fuse]:
     """Loops inside one another over what lies at one distance from turn to turn."""
     outermost = (s for s in kernel.body if isinstance(s, Loop) and s.kind == "parallel")
     for chain in map(nested, outermost):
-        if any(isinstance(t, Loop | Product | Sort) for t in chain[-1].body):
+        inside = [t for t in chain[-1].body if isinstance(t, Loop | Product | Sort)]
+        if inside and not _are_columns(chain[-1]):
             continue
         for first in range(len(chain) - 1):
             step = Fuse(chain[first].var, len(chain) - first)

@@ -30,7 +30,7 @@ from dlvm.ir.dims import substitute, symbols
 from dlvm.ir.equations import as_line
 from dlvm.target import Target
 
-from .boxes import boxes, distributions, fusions
+from .boxes import boxes, distributions, fusions, joins
 from .grains import columns, grains, open_columns
 from .transform import Transform, apply
 from .transforms.prefetch import Prefetch, reads_again
@@ -65,8 +65,9 @@ def planned(
     def shares(kernel: LoopKernel) -> Iterator[Transform]:
         return grains(kernel.body, cost.THREAD if work is None else work, processor)
 
-    cuts, kernel = boxes(kernel)
-    steps: list[Transform] = [*cuts]
+    steps: list[Transform] = [*joins(kernel)]
+    cuts, kernel = boxes(apply(kernel, steps))
+    steps += cuts
     for rule in (distributions, fusions, vectors, shares, _ahead):
         chosen = [*rule(kernel)]
         steps += chosen

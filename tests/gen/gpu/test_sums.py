@@ -121,8 +121,9 @@ def test_max_pool(shape):
     assert_same_bits(emulated(f, x), machine_code(f, x))
 
 
-def test_a_window_of_a_pool_is_folded_by_a_lane():
+def test_windows_of_a_pool_that_lie_side_by_side_are_folded_by_a_lane():
+    """As many as 16 bytes hold."""
     made = compiled(lambda x: dlvm.nn.max_pool(x, 2), "f32[32,112,112,64]")
     ((blocks, lanes),) = launches(made)
-    assert blocks * lanes == 32 * 56 * 56 * 64
+    assert 4 * blocks * lanes == 32 * 56 * 56 * 64
     assert lanes == 128

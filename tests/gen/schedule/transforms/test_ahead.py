@@ -34,7 +34,7 @@ def folding(text):
 
 
 @pytest.mark.parametrize("text", [FOLDED, PRODUCT], ids=["one", "two"])
-@pytest.mark.parametrize("rows", [4, 5, 8, 9, 31])
+@pytest.mark.parametrize("rows", [20, 21, 24, 25, 31])
 @pytest.mark.parametrize("factor", [1, 2, 4])
 def test_no_bit_changes(text, rows, factor):
     known = text.replace("A", str(rows)).replace("B", "7")
