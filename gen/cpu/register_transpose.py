@@ -36,7 +36,7 @@ def turn_of(loop: Loop, target: Target) -> TileTranspose | None:
         case Loop(
             c,
             columns,
-            "serial",
+            "serial" | "parallel",
             (
                 Loop(
                     r,

@@ -17,7 +17,7 @@ from dlvm.gen.loops.statements import Buffer, Local, Scalar, Table, Where
 from dlvm.gen.loops.status import code_of
 from dlvm.ir import I64, U64, Dim, Function, Op, Param, Part, Value
 from dlvm.ir.dims import at_least
-from dlvm.ir.positions import Index, flatten
+from dlvm.ir.positions import flatten
 from dlvm.ops import (
     Constant,
     DimSize,
@@ -40,16 +40,12 @@ Rule = Generator[Asked, Scalar, tuple[Scalar, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A part of a value in an array: some positions of two axes, from a corner.
-
-    With an ``index`` that one alone is known to lie in it.
-    """
+    """A part of a value in an array: some positions of two axes, from a corner."""
 
     memory: Local
     axes: tuple[int, int]
     corner: tuple[Dim, Dim]
     width: int
-    index: Index | None = None
 
 
 class Pull:
@@ -105,8 +101,7 @@ class Pull:
     def _direct(self, value: Value, at: At) -> tuple[Scalar, ...] | None:
         if value in self.kept:
             return (self.nest.load(self.kept[value], flatten(at.index, value.shape), at.where),)
-        tile = self.tiles.get(value)
-        if tile is not None and tile.index in (None, at.index):
+        if (tile := self.tiles.get(value)) is not None:
             i, j = (at.index[a] - c for a, c in zip(tile.axes, tile.corner, strict=True))
             total = self.nest.load(tile.memory, i * tile.width + j)
             return (self.words.cast(total, value.type.dtype),)

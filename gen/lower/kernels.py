@@ -56,7 +56,6 @@ from .short_folds import is_short, positions, reads_near
 from .short_rows import group, group_size, groups_of
 from .sorts import Row, search_row
 from .staging import STAGED_ELEMENTS
-from .transposing import tiles, turned
 
 OVERWRITING = ("scatter", "product")
 """Families whose results may be written over an operand."""
@@ -315,10 +314,6 @@ class _Lowering:
         """The index of a row; ``done`` rows along the last axis but one are computed already."""
         self.pull.fold.beside = bool(frame.axes) and frame.contiguous
         self.pull.fold.apart = long = not self.pull.fold.short and self._long(frame)
-        if self.shaped and not frame.axes and (ops := turned(self.body, frame.shape)):
-            with tiles(self.pull, frame.shape, ops) as row:
-                yield row
-            return
         kind = "serial" if long else "parallel"
         left = frame.shape
         if done != 0:

@@ -31,6 +31,8 @@ class Transform(ABC):
     """
 
     word: ClassVar[str]
+    moves: ClassVar[bool] = False
+    """Whether other loops are inside of the loop, or outside of it, afterwards."""
     loop: str
 
     @abstractmethod
@@ -57,7 +59,8 @@ def apply(kernel: LoopKernel, steps: Sequence[Transform]) -> LoopKernel:
     waiting: dict[str, Transform] = {}
     known = _loops(kernel)
     for step in steps:
-        if step.loop in waiting or step.loop not in known:
+        moved = any(s.moves for s in waiting.values())
+        if moved or step.loop in waiting or step.loop not in known:
             kernel, waiting = _applied(kernel, waiting), {}
             known = _loops(kernel)
         if step.loop not in known:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from dlvm.gen.loops.simplify import simplified
 from dlvm.gen.loops.statements import Body, Loop
-from dlvm.gen.schedule.transform import Transform, register
+from dlvm.gen.schedule.transform import WHOLE, Transform, register
 
 
 @register
@@ -19,4 +19,6 @@ class Simplify(Transform):
 
     def rewritten(self, loop: Loop) -> Body:
         """What is left of the loop; ``%kernel`` is all of them."""
+        if loop.var != WHOLE:
+            return simplified((loop,))
         return (replace(loop, body=simplified(loop.body)),)

@@ -111,7 +111,11 @@ def test_a_schedule_round_trips_as_text():
     assert schedule_text(again) == text
     assert [str(k) for k in again] == [str(k) for k in made]
     words = {line.split()[0] for line in text.splitlines()[1:]}
-    assert words == {"kernel", "cut", "simplify", "fuse", "prefetch", "share", "vectorize"}
+    tiles = {"split", "interchange", "stage"}
+    assert words == {
+        *("kernel", "cut", "simplify", "fuse", "prefetch", "share", "vectorize"),
+        *tiles,
+    }
 
 
 @pytest.mark.parametrize(
