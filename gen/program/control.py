@@ -22,7 +22,6 @@ from dlvm.gen.loops.statements import LoopKernel
 from dlvm.gen.loops.status import code_of
 from dlvm.gen.lower.in_place import targets
 from dlvm.gen.lower.kernels import family_of, lower
-from dlvm.gen.schedule.blocks import prepared
 from dlvm.gen.schedule.planner import planned
 from dlvm.gen.schedule.text import Schedule
 from dlvm.ir import (
@@ -241,8 +240,7 @@ class Lowering:
     def _scheduled(self, op: Kernel, name: str) -> LoopKernel:
         """The loops of a kernel under the schedule that was given for it, or a planned one."""
         shaped = self.book.shaped
-        loops = lower(op, name) if shaped else prepared(lower(op, name, shaped=False))
-        plain = replace(loops, origin=op.origin)
+        plain = replace(lower(op, name, shaped), origin=op.origin)
         doing("lowering to loops", self.book.module.operations)
         plans = self.book.plans
         return planned(plain) if plans is None else plans.applied(plain)

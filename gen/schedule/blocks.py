@@ -29,18 +29,18 @@ from dlvm.ir import DType
 from dlvm.ir.dims import mod, product, substitute
 from dlvm.target import Target
 
-from .chunks import dealt, warps_of
 from .folding import FEW, unrolled
 from .rows import kept
-from .shared_products import shared
-from .stages import staged
 from .tilings import instructions_of, tiles_of
 from .transform import WHOLE, Transform, apply
 from .transforms.bind import Bind
 from .transforms.block_tiles import BLOCK
+from .transforms.deal import Deal, dealt, warps_of
 from .transforms.fuse import Fuse, nested
 from .transforms.lanes import Lanes
+from .transforms.parts import Parts, shared
 from .transforms.split import Split
+from .transforms.stages import Stages, staged
 from .transforms.tiles import product_of
 from .transforms.transpose import SIDE, Transpose, transposed_loads
 from .transforms.unroll import Unroll
@@ -68,12 +68,34 @@ class GpuPlanner:
 
     def applied(self, plain: LoopKernel) -> LoopKernel:
         """The kernel in blocks and lanes."""
-        return blocks(plain, LANES, self.instructions)
+        before, kernel = prepared(plain)
+        made = blocks(kernel, LANES, self.instructions)
+        return replace(made, steps=(*map(str, before), *made.steps))
 
 
-def prepared(plain: LoopKernel) -> LoopKernel:
-    """The loops that a GPU runs: long folds and products in two stages, rows that are read once."""
-    return dealt(kept(staged(shared(plain))))
+def prepared(kernel: LoopKernel) -> tuple[list[Transform], LoopKernel]:
+    """Long folds and products in two stages, rows that are read once: the steps, and the loops."""
+    done: list[Transform] = []
+    for rule in (_parts, _stages, kept, _deal):
+        steps = [*rule(kernel)]
+        kernel = apply(kernel, steps)
+        done += steps
+    return done, kernel
+
+
+def _parts(kernel: LoopKernel) -> Iterator[Transform]:
+    if shared(kernel.body) is not None:
+        yield Parts(WHOLE)
+
+
+def _stages(kernel: LoopKernel) -> Iterator[Transform]:
+    if staged(kernel.body) is not None:
+        yield Stages(WHOLE)
+
+
+def _deal(kernel: LoopKernel) -> Iterator[Transform]:
+    if dealt(kernel.body) is not None:
+        yield Deal(WHOLE)
 
 
 UNPROVEN = ("tiles", "transpose")

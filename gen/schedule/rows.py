@@ -7,19 +7,15 @@ The row of each buffer that is read in this way is copied to an array of the blo
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+from collections.abc import Iterator
 
-from dlvm.gen.loops.rewriting import renamed
 from dlvm.gen.loops.statements import (
     Body,
     Buffer,
-    Let,
     Load,
     Local,
     Loop,
     LoopKernel,
-    Scalar,
-    Statement,
     Store,
     accesses,
     statements,
@@ -28,7 +24,8 @@ from dlvm.ir import Dim
 from dlvm.ir.dims import product, symbol, symbols
 from dlvm.ir.positions import flatten
 
-from .stages import rows_of
+from .transforms.stage import Stage
+from .transforms.stages import rows_of
 
 SWEEPS = 2
 """Places that read a row for one fold: whole groups of elements, and the rest."""
@@ -36,29 +33,18 @@ ROOM = 32768
 """Bytes of shared memory that rows take at most, so that several blocks fit on a processor."""
 
 
-def kept(kernel: LoopKernel) -> LoopKernel:
-    """The kernel with the rows that it reads again in arrays of their own."""
-    scalars, chain, body = rows_of(kernel.body)
+def kept(kernel: LoopKernel) -> Iterator[Stage]:
+    """The steps that copy the rows which a kernel reads again to arrays of their own."""
+    _, chain, body = rows_of(kernel.body)
     lanes = any(isinstance(s, Loop) and s.kind == "parallel" for s in statements(body))
     if not (chain and lanes and any(isinstance(s, Local) for s in body)):
-        return kernel
+        return
     at = flatten([symbol(s.var) for s in chain], [s.extent for s in chain])
     rows, room = product(tuple(s.extent for s in chain)), ROOM
-    before: list[Statement] = []
     for buffer, length in _read_again(body, at, rows).items():
         room -= length * buffer.dtype.bytes
         if room >= 0:
-            row, name = Local(f"row.{buffer.name}", buffer.dtype, length), f"%e.{buffer.name}"
-            found = Load(buffer.dtype, buffer, length * at + symbol(name))
-            copy = (Let(found), Store(row, symbol(name), found))
-            before += (row, Loop(name, length, "parallel", copy))
-            body = _from(body, buffer, length * at, row)
-    if not before:
-        return kernel
-    inner: Body = (*before, *body)
-    for s in reversed(chain):
-        inner = (replace(s, body=inner),)
-    return replace(kernel, body=(*scalars, *inner))
+            yield Stage(chain[-1].var, buffer.name, length)
 
 
 def _read_again(body: Body, row: Dim, rows: Dim) -> dict[Buffer, int]:
@@ -82,13 +68,3 @@ def _read_again(body: Body, row: Dim, rows: Dim) -> dict[Buffer, int]:
 def _is_of_row(offset: Dim, start: Dim) -> bool:
     """Whether an element lies at a distance from the start of its row that no row decides."""
     return not set(symbols(start)) & set(symbols(offset - start))
-
-
-def _from(body: Body, buffer: Buffer, start: Dim, row: Local) -> Body:
-    """The same statements, which read an array in the place of a row of a buffer."""
-    names: dict[Scalar, Scalar] = {
-        s.scalar: Load(row.dtype, row, s.scalar.offset - start)
-        for s in statements(body)
-        if isinstance(s, Let) and isinstance(s.scalar, Load) and s.scalar.memory == buffer
-    }
-    return renamed(body, names)

@@ -8,7 +8,16 @@ from dataclasses import dataclass, fields, replace
 from typing import ClassVar, TypeVar
 
 from dlvm.base.errors import UserError, closest
-from dlvm.gen.loops.statements import Body, Loop, LoopKernel, Nested, Statement, statements
+from dlvm.gen.loops.statements import (
+    Body,
+    Buffer,
+    Loop,
+    LoopKernel,
+    Nested,
+    Statement,
+    accesses,
+    statements,
+)
 
 WHOLE = "%kernel"
 """The name under which a step means all that a kernel does, as the one turn of a block."""
@@ -25,6 +34,8 @@ def register(transform: Kind) -> Kind:
 @dataclass(frozen=True, slots=True)
 class Transform(ABC):
     """One step of a schedule: a transform, the loop that it is of, and its numbers.
+
+    A buffer that it makes is scratch memory of the kernel.
 
     Every field behind ``loop`` is a number or a word; in the text it stands as ``name=value``
     where it differs from its default.
@@ -83,7 +94,9 @@ def _applied(kernel: LoopKernel, steps: dict[str, Transform]) -> LoopKernel:
     if (step := steps.get(WHOLE)) is not None:
         (once,) = step.rewritten(Loop(WHOLE, 1, "block", body))
         body = once.body if isinstance(once, Loop) else (once,)
-    return replace(kernel, body=body)
+    touched = dict.fromkeys(x.memory for x in accesses(body))
+    made = (m for m in touched if isinstance(m, Buffer) and m not in kernel.buffers)
+    return replace(kernel, body=body, buffers=(*kernel.buffers, *made))
 
 
 def _body(body: Body, steps: dict[str, Transform]) -> Body:

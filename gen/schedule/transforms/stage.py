@@ -59,13 +59,16 @@ class Stage(Transform):
         if not found:
             raise self.refused(f"nothing of {self.of} is read there")
         made = self._row(loop, found) if self.size else self._tiles(loop, found)
-        return (_with(loop, made[0], made[1]),)
+        return (self._with(loop, *made),)
 
     def _row(self, loop: Loop, found: list[Read]) -> tuple[list[Statement], dict[Scalar, Scalar]]:
         """One array for elements beside one another, all of which are read."""
-        start = _outer(found[0])
-        if any(_outer(x) != start for x in found) or any(x.load.where for x in found):
+        starts = [_outer(x) for x in found]
+        far = [start - starts[0] for start in starts]
+        ahead = [n for n in far if isinstance(n, int)]
+        if len(ahead) < len(far) or any(x.load.where for x in found):
             raise self.refused("what is read does not lie in one row")
+        start = starts[0] + min(ahead)
         buffer = found[0].load.memory
         array = self._array(loop, found[0].load, self.size, "")
         index = f"{loop.var}.{self.of}"
@@ -100,17 +103,22 @@ class Stage(Transform):
             raise self.refused(f"nothing of {self.of} is read across two loops inside")
         return done, names
 
+    def _with(self, loop: Loop, before: list[Statement], names: dict[Scalar, Scalar]) -> Loop:
+        """The loop that fills arrays before it reads these."""
+        first = next(i for i, s in enumerate(loop.body) if self._begins(s))
+        body = renamed(loop.body, names)
+        return replace(loop, body=(*body[:first], *before, *body[first:]))
+
+    def _begins(self, s: Statement) -> bool:
+        """Whether arrays have to be filled before a statement."""
+        x = s.scalar if isinstance(s, Let) else None
+        own = isinstance(x, Load) and x.memory.name == self.of
+        return own or isinstance(s, Loop | Local | Store)
+
     def _array(self, loop: Loop, x: Load, size: int, suffix: str) -> Local:
         if not 0 < size * x.dtype.bytes <= MOST_BYTES:
             raise self.refused(f"an array of {size} elements is empty or too large")
         return Local(f"{loop.var[1:]}.{self.of}{suffix}", x.dtype, size)
-
-
-def _with(loop: Loop, before: list[Statement], names: dict[Scalar, Scalar]) -> Loop:
-    """The loop that fills arrays before the loops inside, which read these."""
-    body = renamed(loop.body, names)
-    first = next(i for i, s in enumerate(body) if isinstance(s, Loop | Local | Store))
-    return replace(loop, body=(*body[:first], *before, *body[first:]))
 
 
 def _copied(x: Read, load: Load, array: Local, at: Dim, suffix: str) -> Body:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dlvm
-from dlvm.gen.schedule import stages
+from dlvm.gen.schedule.transforms import stages
 
 from .kinds import KINDS
 from .test_programs import assert_same_bits, emulated, machine_code
@@ -122,7 +122,7 @@ def test_a_sum_of_one_chunk_is_left_to_one_warp():
 )
 def test_lanes_read_and_write_sixteen_bytes_at_once(kind, columns, dtype, width):
     made = kept_rows(kind, columns, dtype)
-    assert re.search(r"unroll %e\.\S* factor=8", made.text("schedule"))
+    assert re.search(r"unroll %\S*\.b0\S* factor=8", made.text("schedule"))
     text = made.text("ptx")
     for access in ("ld.global", "st.shared", "ld.shared", "st.global"):
         assert f"{access}.v{width}.b" in text or f"{access}.nc.v{width}.b" in text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,9 +14,9 @@ from dlvm.gen.gpu.choosing import using
 from dlvm.gen.gpu.emulator.device import EmulatedDevice
 from dlvm.gen.loops.statements import CHUNK, LoopKernel
 from dlvm.gen.loops.verifier import verify
-from dlvm.gen.program import control
+from dlvm.gen.schedule import blocks as planning
 from dlvm.gen.schedule.blocks import prepared
-from dlvm.gen.schedule.shared_products import FEWEST
+from dlvm.gen.schedule.transforms.parts import FEWEST
 
 RNG = np.random.default_rng(0)
 LONG = FEWEST * CHUNK + 77
@@ -58,17 +59,18 @@ def kernels(f, *arrays, target="cuda:sm_75", **options):
     """The schedule, and what the emulator computes; all loops are verified as they are prepared."""
     made: list[LoopKernel] = []
 
-    def checked(plain: LoopKernel) -> LoopKernel:
-        verify(found := prepared(plain))
+    def checked(plain: LoopKernel) -> Any:
+        steps, found = prepared(plain)
+        verify(found)
         made.append(found)
-        return found
+        return steps, found
 
-    before, control.prepared = control.prepared, checked
+    before, planning.prepared = planning.prepared, checked
     try:
         with using(EmulatedDevice()):
             found = dlvm.function(f, target=target, **options)(*arrays)
     finally:
-        control.prepared = before
+        planning.prepared = before
     return made, np.asarray(found)
 
 

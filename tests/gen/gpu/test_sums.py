@@ -46,8 +46,10 @@ def test_loads_of_a_large_sum_are_on_their_way_together(name):
 
 def test_totals_are_added_once():
     """What is computed of a mean reads it, and does not add 16,384 totals in each block."""
-    text = compiled(WHOLE["variance"], "f32[67108864]").text("nests")
-    assert len(re.findall(r"serial %turn", text)) == 2
+    made = compiled(WHOLE["variance"], "f32[67108864]")
+    assert "  stages %kernel" in made.text("schedule").splitlines()
+    turns = re.findall(r"serial (%turn\d+)", made.text("loops"))
+    assert len(turns) == 2
 
 
 COLUMNS = {

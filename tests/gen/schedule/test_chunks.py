@@ -8,12 +8,12 @@ import pytest
 from dlvm.base.errors import UserError
 from dlvm.gen.loops.statements import Loop, statements
 from dlvm.gen.loops.verifier import verify
-from dlvm.gen.schedule.blocks import LANES, blocks
-from dlvm.gen.schedule.chunks import dealt, warps_of
+from dlvm.gen.schedule.blocks import LANES, GpuPlanner, blocks
 from dlvm.gen.schedule.rows import kept
 from dlvm.gen.schedule.text import parse_schedule, schedule_text
-from dlvm.gen.schedule.transform import apply
+from dlvm.gen.schedule.transform import WHOLE, apply
 from dlvm.gen.schedule.transforms.bind import Bind
+from dlvm.gen.schedule.transforms.deal import Deal, dealt, warps_of
 from dlvm.gen.schedule.transforms.lanes import Lanes
 from tests.gen.compiled import kernel
 from tests.gen.values import same_bits
@@ -34,6 +34,12 @@ SOFTMAX = """func @f(%x: f32[5,N]) -> (f32[5,N], f32[5]) {
 }"""
 
 
+def ready(loops):
+    """With rows that are kept, whose chunks are dealt if they can be."""
+    made = apply(loops, [*kept(loops)])
+    return apply(made, [Deal(WHOLE)] if dealt(made.body) else [])
+
+
 def rows(columns):
     return SOFTMAX.replace("N", str(columns))
 
@@ -43,7 +49,7 @@ def test_the_loops_are_proven_and_change_no_bit(columns):
     op, _ = kernel(rows(columns), tree=TREE)
     x = np.random.default_rng(columns).standard_normal((5, columns)).astype("f4")
     before = plain(rows(columns), TREE)
-    chunks = dealt(kept(before))
+    chunks = ready(before)
     scheduled = blocks(chunks, LANES)
     verify(chunks)
     verify(scheduled)
@@ -56,25 +62,27 @@ def test_the_loops_are_proven_and_change_no_bit(columns):
     ("columns", "warps"), [(64, 1), (65, 2), (150, 3), (350, 4), (2048, 4), (2049, 4)]
 )
 def test_a_block_has_no_more_warps_than_there_is_work_for(columns, warps):
-    made = dealt(kept(plain(rows(columns), TREE)))
+    made = ready(plain(rows(columns), TREE))
     assert warps_of(first(made).body) == warps
 
 
 def test_a_row_of_one_chunk_that_is_long_is_folded_by_one_warp_and_written_by_all():
-    made = dealt(kept(plain(rows(2049), (4096, 32))))
+    made = ready(plain(rows(2049), (4096, 32)))
     chunks = [s for s in statements(made.body) if isinstance(s, Loop) and "%chunk" in s.var]
     assert [(s.extent, s.kind) for s in chunks] == [(1, "parallel")] * 2
     assert warps_of(first(made).body) == 4
-    assert dealt(before := kept(plain(rows(2048), (4096, 32)))) is before
+    before = plain(rows(2048), (4096, 32))
+    assert dealt(apply(before, [*kept(before)]).body) is None
 
 
 def test_the_schedule_can_be_read_back():
-    plainly = dealt(kept(plain(rows(150), TREE)))
-    made = blocks(plainly, LANES)
+    plainly = plain(rows(150), TREE)
+    made = GpuPlanner().applied(plainly)
     text = schedule_text([made])
-    assert "lanes %i1 width=32 warps=3" in text
-    (steps,) = parse_schedule(text).steps.values()
-    assert str(apply(plainly, steps)).splitlines() == str(made).splitlines()
+    assert {"stages", "bind", "lanes"} < {line.split()[0] for line in text.splitlines()}
+    again = parse_schedule(text).applied(plainly)
+    assert str(again).splitlines() == str(made).splitlines()
+    assert again.buffers == made.buffers
 
 
 @pytest.mark.parametrize(
@@ -87,4 +95,7 @@ def test_the_schedule_can_be_read_back():
 )
 def test_what_is_not_possible_is_refused(lanes, reason):
     with pytest.raises(UserError, match=reason):
-        apply(dealt(plain(rows(150), TREE)), [Bind("%i1", "block"), Lanes("%i1", *lanes)])
+        apply(
+            apply(plain(rows(150), TREE), [Deal(WHOLE)]),
+            [Bind("%i1", "block"), Lanes("%i1", *lanes)],
+        )

@@ -1,4 +1,4 @@
-"""Products of long k and few elements in two stages: chunks of k side by side, then their sums.
+"""The transform ``parts``: a product of long k as chunks of k side by side, then their sums.
 
 An element of a product is a sum of chunks from first to last. A block has all of k for its tile,
 and a small result has few tiles. Here each chunk of k has blocks of its own, which write its sums
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from dlvm.gen.loops.index import ceildiv, piece
 from dlvm.gen.loops.rewriting import Rewriting
@@ -20,7 +21,6 @@ from dlvm.gen.loops.statements import (
     Load,
     Local,
     Loop,
-    LoopKernel,
     Number,
     Operand,
     Product,
@@ -28,12 +28,13 @@ from dlvm.gen.loops.statements import (
     Store,
     Word,
 )
+from dlvm.gen.schedule.transform import WHOLE, Transform, register
 from dlvm.ir import Dim, TensorType
 from dlvm.ir.dims import maximum, product, symbol
 from dlvm.ir.positions import flatten
 
-from .transforms.block_tiles import once
-from .transforms.tiles import product_of
+from .block_tiles import once
+from .tiles import product_of
 
 MOST = 1 << 16
 """Elements of a result up to which chunks are shared.
@@ -46,14 +47,28 @@ FEWEST = 8
 PART, AMONG, DOWN, ALONG = "%part.k", "%among.k", "%down.k", "%along.k"
 
 
-def shared(kernel: LoopKernel) -> LoopKernel:
-    """The kernel with a loop over chunks of its product, and one that adds what these give."""
-    scalars, chain, found = product_of(kernel.body)
+@register
+@dataclass(frozen=True, slots=True)
+class Parts(Transform):
+    """A loop over chunks of k of the kernel's product, and one that adds what these give."""
+
+    word: ClassVar[str] = "parts"
+
+    def rewritten(self, loop: Loop) -> Body:
+        """The whole kernel."""
+        made = shared(loop.body) if loop.var == WHOLE else None
+        if made is None:
+            raise self.refused("it is no product of a long k and few elements")
+        return (replace(loop, body=made),)
+
+
+def shared(whole: Body) -> Body | None:
+    """The statements with the product in two stages, if that can be."""
+    scalars, chain, found = product_of(whole)
     if found is None or not _is_long(found, chain):
-        return kernel
+        return None
     work = _Sharing.of(chain, found)
-    body = (*scalars, *work.parts(), *work.totals())
-    return replace(kernel, buffers=(*kernel.buffers, work.room), body=body)
+    return (*scalars, *work.parts(), *work.totals())
 
 
 def _is_long(p: Product, chain: Sequence[Loop]) -> bool:

@@ -1,4 +1,4 @@
-"""Folds of few long rows in two stages: chunks side by side, then the sums of chunks in order.
+"""The transform ``stages``: folds of few long rows as chunks side by side, then their sums.
 
 A fold goes along a row chunk by chunk, and adds what each chunk gives to a total. The chunks of a
 row know nothing of one another, so each can be a block of its own that writes what it gives to
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from dlvm.gen.loops.rewriting import Rewriting, renamed
 from dlvm.gen.loops.statements import (
@@ -18,13 +19,13 @@ from dlvm.gen.loops.statements import (
     Load,
     Local,
     Loop,
-    LoopKernel,
     Scalar,
     Statement,
     Store,
     accesses,
     statements,
 )
+from dlvm.gen.schedule.transform import WHOLE, Transform, register
 from dlvm.ir import Dim, TensorType
 from dlvm.ir.dims import bounds, product, symbol, symbols
 from dlvm.ir.positions import flatten
@@ -40,17 +41,32 @@ TILE = 1024
 CHUNK = "%chunk"
 
 
-def staged(kernel: LoopKernel) -> LoopKernel:
-    """The kernel with a loop over rows and chunks for each fold, and one that has the totals."""
-    scalars, chain, body = rows_of(kernel.body)
+@register
+@dataclass(frozen=True, slots=True)
+class Stages(Transform):
+    """A loop over rows and chunks for each fold of the kernel, and one that has the totals."""
+
+    word: ClassVar[str] = "stages"
+
+    def rewritten(self, loop: Loop) -> Body:
+        """The whole kernel."""
+        made = staged(loop.body) if loop.var == WHOLE else None
+        if made is None:
+            raise self.refused("its rows are many, or have no chunks, or are written between folds")
+        return (replace(loop, body=made),)
+
+
+def staged(whole: Body) -> Body | None:
+    """The statements with folds in two stages, if that can be."""
+    scalars, chain, body = rows_of(whole)
     rows = product(tuple(s.extent for s in chain))
     chunks = [s for s in body if isinstance(s, Loop) and _is_chunks(s)]
     columns = not any(_has_lanes(s) for s in chunks)
     most = MOST_COLUMNS if columns else MOST_ROWS
     if not chunks or not (isinstance(rows, int) and rows <= most):
-        return kernel
+        return None
     if _writes(body[: body.index(chunks[-1])]):
-        return kernel  # each stage repeats what is before its chunks
+        return None  # each stage repeats what is before its chunks
     work = _Stages(chain, rows, columns)
     for s in body:
         if isinstance(s, Loop) and s in chunks:
@@ -58,8 +74,7 @@ def staged(kernel: LoopKernel) -> LoopKernel:
         else:
             work.before.append(s)
     last = _inside(chain, (Loop("%total", 1, "parallel", tuple(work.before)),), "")
-    buffers = (*kernel.buffers, *work.scratch)
-    return replace(kernel, buffers=buffers, body=(*scalars, *work.stages, *last))
+    return (*scalars, *work.stages, *last)
 
 
 @dataclass
@@ -75,7 +90,6 @@ class _Stages:
     columns: bool
     before: list[Statement] = field(default_factory=list[Statement])
     stages: list[Statement] = field(default_factory=list[Statement])
-    scratch: list[Buffer] = field(default_factory=list[Buffer])
 
     def chunk(self, s: Loop, is_last: bool) -> None:
         """A stage for chunks, and what adds up their totals."""
@@ -161,8 +175,7 @@ class _Stages:
 
     def _room(self, name: str, x: Scalar, count: Dim) -> Buffer:
         """Memory for so many totals of each row."""
-        self.scratch.append(Buffer(name, TensorType(x.dtype, (self.rows * count,)), "scratch"))
-        return self.scratch[-1]
+        return Buffer(name, TensorType(x.dtype, (self.rows * count,)), "scratch")
 
     def _stage(self, body: Body, chain: Sequence[Loop]) -> None:
         self.stages += _inside(chain, body, f".s{len(self.stages)}")

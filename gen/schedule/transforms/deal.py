@@ -1,4 +1,4 @@
-"""Folds of long rows whose chunks are dealt to the warps of a block.
+"""The transform ``deal``: folds of long rows whose chunks are dealt to the warps of a block.
 
 A fold goes along a row chunk by chunk and adds the result of each chunk to a total. Chunks do not
 depend on one another, so each can be folded by a warp of its own, which writes its result to an
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeGuard
+from typing import ClassVar, TypeGuard
 
 from dlvm.gen.loops.rewriting import Rewriting, renamed
 from dlvm.gen.loops.simplify import used
@@ -21,7 +21,6 @@ from dlvm.gen.loops.statements import (
     Load,
     Local,
     Loop,
-    LoopKernel,
     Scalar,
     Statement,
     Store,
@@ -30,6 +29,7 @@ from dlvm.gen.loops.statements import (
     scalars,
     statements,
 )
+from dlvm.gen.schedule.transform import WHOLE, Transform, register
 from dlvm.ir import Dim
 from dlvm.ir.dims import symbol, symbols
 
@@ -44,22 +44,37 @@ With 4 warps of 96 registers five blocks fit on a processor with 65,536; with 8 
 """
 
 
-def dealt(kernel: LoopKernel) -> LoopKernel:
-    """The kernel with the chunks of each row in parallel, where its rows are long.
+@register
+@dataclass(frozen=True, slots=True)
+class Deal(Transform):
+    """The chunks of each row are turns of a parallel loop, where the kernel's rows are long.
 
-    All of its folds are dealt to warps or none is, as a fold by all lanes would wait at each step.
+    All of its folds are dealt or none is, as a fold by all lanes would wait at each step.
     """
-    before, chain, body = rows_of(kernel.body)
+
+    word: ClassVar[str] = "deal"
+
+    def rewritten(self, loop: Loop) -> Body:
+        """The whole kernel."""
+        made = dealt(loop.body) if loop.var == WHOLE else None
+        if made is None:
+            raise self.refused("its rows are short, or not all of its folds can be dealt")
+        return (replace(loop, body=made),)
+
+
+def dealt(whole: Body) -> Body | None:
+    """The statements with the chunks of rows in parallel, if that can be."""
+    before, chain, body = rows_of(whole)
     if not chain or not _is_long(body) or _has_own_arrays(body):
-        return kernel
+        return None
     work = _Dealing()
     work.body(body)
     if not work.arrays or any(map(_is_left, work.done)):
-        return kernel
+        return None
     inner: Body = (*work.arrays, *work.done)
     for s in reversed(chain):
         inner = (replace(s, body=inner),)
-    return replace(kernel, body=(*before, *inner))
+    return (*before, *inner)
 
 
 def warps_of(body: Body) -> int:
