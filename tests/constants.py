@@ -262,6 +262,8 @@ OTHERS: dict[str, str] = {
     "gen.schedule.boxes.FEW": "a number of turns",
     "gen.schedule.boxes.PLACES": "a number of turns",
     "gen.schedule.boxes.SHORT": "a number of turns",
+    "gen.schedule.boxes.ROWS": "a number of turns",
+    "gen.schedule.boxes.CHUNKS": "a number of turns",
     "gen.schedule.folding.FLIGHT": "loads of a lane of a GPU, which no price is known of",
     "gen.schedule.folding.FEW": "lanes of a GPU, which no price is known of",
     "gen.schedule.folding.FEWER": "lanes of a GPU, which no price is known of",

@@ -34,10 +34,9 @@ State = tuple[Scalar, ...]
 class Fold:
     """Reductions for ``Pull``; while ``beside``, the lanes of a fold are parallel loops.
 
-    While ``apart``, threads are free as well: chunks are folded in any order, each into a place
-    of its own, and their results then as always, from first to last. Where it is not 0 no row has
-    more than ``short`` elements. Operands in ``keep`` are written on the way. Where folds are
-    ``written_out``, all of them are short, and none has a loop (``short_folds``).
+    Where it is not 0 no row has more than ``short`` elements. Operands in ``keep`` are written on
+    the way. Where folds are ``written_out``, all of them are short, and none has a loop
+    (``short_folds``).
     """
 
     def __init__(self, pull: Pull, tree: tuple[int, int], shaped: bool) -> None:
@@ -45,17 +44,15 @@ class Fold:
         self.tree, self.lanes = tree, tree[1]
         self.shaped = shaped
         self.beside = False
-        self.apart = False
         self.written_out = False
         self.short = 0
         self.keep: dict[Value, Buffer] = {}
 
     def alone(self, op: Reduction, at: At) -> State:
         """One reduction where it is needed, by whoever needs it."""
-        before = self.beside, self.apart
-        self.beside = self.apart = False
+        before, self.beside = self.beside, False
         self.together([op], at)
-        self.beside, self.apart = before
+        self.beside = before
         found = self.nest.known(op, at)
         assert found is not None
         return found
@@ -93,19 +90,11 @@ class Fold:
         if self.short:
             self._chunk(folds, extent, 0, extent)
             return
-        if not self.apart and self._few_vectors(extent):
+        if self._few_vectors(extent):
             self._in_turn(folds, extent)
             return
-        chunks = ceildiv(extent, size)
-        if apart := self.apart and chunks != 1:
-            for fold in folds:
-                fold.keep(chunks)
-        with self.nest.loop("parallel" if apart else "serial", chunks, "chunk") as c:
+        with self.nest.loop("serial", ceildiv(extent, size), "chunk") as c:
             self._chunk(folds, extent, c, piece(size, extent, c))
-        if apart:
-            with self.nest.loop("serial", chunks, "chunk") as c, self.nest.uncounted():
-                for fold in folds:
-                    fold.take_back(c)
 
     def _few_vectors(self, extent: Dim) -> bool:
         """Whether a row may be so short that it matters what is computed of its length."""
@@ -140,7 +129,7 @@ class Fold:
         self._accumulate(folds, extent, c, length, 1)
         with self.nest.uncounted():
             for fold in folds:
-                fold.finish(c)
+                fold.finish()
 
     def _accumulate(
         self, folds: Sequence[_Running], extent: Dim, c: Dim, length: Dim, until: int
@@ -242,7 +231,6 @@ class _Running:
         self.filled: dict[Value, Local] = {}
         self.first: Dim = 0
         self.lanes: list[Local] = []
-        self.chunks: list[Buffer] = []
         self.totals: list[Local] = []
 
     def start(self) -> None:
@@ -256,10 +244,6 @@ class _Running:
 
     def _load(self, memory: Sequence[Local | Buffer], offset: Dim) -> State:
         return tuple(self.nest.load(local, offset) for local in memory)
-
-    def keep(self, chunks: Dim) -> None:
-        """Memory for the result of each chunk."""
-        self.chunks = [self.nest.room("chunks", t, chunks) for t in self.op.states()]
 
     def open(self) -> None:
         """Accumulators for a chunk."""
@@ -297,20 +281,9 @@ class _Running:
         """What an accumulator came to, into arrays."""
         self._store(arrays, start + lane, self._load(self.lanes, lane))
 
-    def finish(self, c: Dim) -> None:
-        """Fold a chunk into the total, or keep it until all are there."""
-        chunk = self._load(self.lanes, 0)
-        if self.chunks:
-            self._store(self.chunks, c, chunk)
-        else:
-            self._add(chunk)
-
-    def take_back(self, c: Dim) -> None:
-        """Fold a chunk that was kept into the total."""
-        self._add(self._load(self.chunks, c))
-
-    def _add(self, chunk: State) -> None:
-        total = self._load(self.totals, 0)
+    def finish(self) -> None:
+        """Fold a chunk into the total."""
+        chunk, total = self._load(self.lanes, 0), self._load(self.totals, 0)
         self._store(self.totals, 0, self.op.combine(self.words, total, chunk))
 
     def result(self) -> State:

@@ -59,8 +59,6 @@ from .staging import STAGED_ELEMENTS
 
 OVERWRITING = ("scatter", "product")
 """Families whose results may be written over an operand."""
-FEW, CHUNKS = 16, 4
-"""Up to FEW rows are each shared among threads, unless a row has CHUNKS chunks or fewer."""
 
 
 def lower(kernel: Kernel, name: str, shaped: bool = True) -> LoopKernel:
@@ -230,7 +228,7 @@ class _Lowering:
             for level in levels_of(self.body) if frame.axes else ():
                 with self._keep(keep, level):
                     self.pull.fold.together(level, At(row))
-            self.pull.fold.beside = self.pull.fold.apart = False
+            self.pull.fold.beside = False
             for value, buffer in small:
                 self._write(value, buffer, At(row))
             if whole:
@@ -313,21 +311,11 @@ class _Lowering:
     def _row(self, frame: Frame, done: Dim) -> Generator[Index]:
         """The index of a row; ``done`` rows along the last axis but one are computed already."""
         self.pull.fold.beside = bool(frame.axes) and frame.contiguous
-        self.pull.fold.apart = long = not self.pull.fold.short and self._long(frame)
-        kind = "serial" if long else "parallel"
         left = frame.shape
         if done != 0:
             left = (*left[:-2], left[-2] - done, left[-1])
-        with self.nest.loops(left, frame.rows, kind) as row:
+        with self.nest.loops(left, frame.rows, "parallel") as row:
             yield row if done == 0 else (*row[:-1], row[-1] + done)
-
-    def _long(self, frame: Frame) -> bool:
-        """Whether threads share each row: there are few, and they are or may be long."""
-        if not (self.shaped and frame.axes and frame.contiguous):
-            return False
-        rows, extent = product(frame.sizes(frame.rows)), product(frame.sizes(frame.axes))
-        short = isinstance(extent, int) and extent <= CHUNKS * self.kernel.tree[0]
-        return isinstance(rows, int) and rows <= FEW and not short
 
     # -- running scans ---------------------------------------------------------------------
 

@@ -38,7 +38,10 @@ from .transforms.cut import Cut
 from .transforms.distribute import Distribute
 from .transforms.fuse import Fuse, nested
 from .transforms.join import Join, is_own, siblings
+from .transforms.serial import Serial
 from .transforms.simplify import Simplify
+from .transforms.spread import Spread, spread
+from .transforms.stages import CHUNK
 
 BOXES, OPERATIONS = 9, 128
 """How many boxes there may be, and how many operations in all of them together."""
@@ -48,6 +51,8 @@ FEW = 64
 """Turns of a loop that are few for threads to share."""
 PLACES = 16
 """Places that are shared among threads; of fewer, each window is shared by itself."""
+ROWS, CHUNKS = 16, 4
+"""Up to so many rows are each shared among threads, unless a row has so few chunks."""
 SHORT = 64
 """Columns that are folded, of which fewer are worth being joined with those beside them."""
 
@@ -147,6 +152,39 @@ def joins(kernel: LoopKernel) -> Iterator[Join]:
         places = product(tuple(s.extent for s in nested(siblings(body, levels)[0])[:levels]))
         if not (isinstance(places, int) and places < PLACES):
             yield Join(WHOLE, levels)
+
+
+def spreads(kernel: LoopKernel) -> Iterator[Transform]:
+    """Chunks of few long rows, so that threads share each row."""
+    done: set[str] = set()
+    for chunks, rows in _chunks(kernel.body, ()):
+        count = product(tuple(s.extent for s in rows))
+        few = isinstance(count, int) and count <= ROWS
+        short = isinstance(chunks.extent, int) and chunks.extent <= CHUNKS
+        if (
+            few
+            and not short
+            and not (rows and _goes_along(chunks, rows[-1]))
+            and spread(chunks) is not None
+        ):
+            yield from (Serial(s.var) for s in rows if s.var not in done)
+            done.update(s.var for s in rows)
+            yield Spread(chunks.var)
+
+
+def _goes_along(inside: Loop, loop: Loop) -> bool:
+    """Whether neighbouring elements are read in neighbouring turns of a loop."""
+    loads = (x for x in accesses(inside.body) if isinstance(x, Load))
+    return any(isinstance(x.memory, Buffer) and step_of(x.offset, loop.var) == 1 for x in loads)
+
+
+def _chunks(body: Body, rows: tuple[Loop, ...]) -> Iterator[tuple[Loop, tuple[Loop, ...]]]:
+    """The loops over chunks of folds, and those around that go over rows."""
+    for s in body:
+        if isinstance(s, Loop) and s.var.startswith(CHUNK):
+            yield s, rows
+        elif isinstance(s, Loop):
+            yield from _chunks(s.body, (*rows, s) if s.kind == "parallel" else rows)
 
 
 def distributions(kernel: LoopKernel) -> Iterator[Distribute]:

@@ -30,7 +30,7 @@ from dlvm.ir.dims import substitute, symbols
 from dlvm.ir.equations import as_line
 from dlvm.target import Target
 
-from .boxes import boxes, distributions, fusions, joins
+from .boxes import boxes, distributions, fusions, joins, spreads
 from .grains import columns, grains, open_columns
 from .tiling import tiles
 from .transform import Transform, apply
@@ -69,7 +69,7 @@ def planned(
     steps: list[Transform] = [*joins(kernel)]
     cuts, kernel = boxes(apply(kernel, steps))
     steps += cuts
-    for rule in (tiles, distributions, fusions, vectors, shares, _ahead):
+    for rule in (tiles, spreads, distributions, fusions, vectors, shares, _ahead):
         chosen = [*rule(kernel)]
         steps += chosen
         kernel = apply(kernel, chosen)

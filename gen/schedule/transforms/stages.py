@@ -93,7 +93,7 @@ class _Stages:
 
     def chunk(self, s: Loop, is_last: bool) -> None:
         """A stage for chunks, and what adds up their totals."""
-        head, tail = _cut(s)
+        head, tail = cut_chunk(s)
         given = [t.scalar for t in tail if isinstance(t, Let) and _is_own(t.scalar, s)]
         parts = [self._room(f"part{_number(s)}_{j}", x, s.extent) for j, x in enumerate(given)]
         place = self._place(s.extent, symbol(s.var))
@@ -206,7 +206,7 @@ def _is_chunks(s: Statement) -> bool:
     return named and isinstance(s, Loop) and s.extent != 1
 
 
-def _cut(chunk: Loop) -> tuple[Body, Body]:
+def cut_chunk(chunk: Loop) -> tuple[Body, Body]:
     """What a chunk computes in arrays of its own, and what it adds to the total."""
     own = {s.name for s in chunk.body if isinstance(s, Local)}
     ends = (

@@ -85,7 +85,7 @@ def test_warps_wait_once_for_a_row_and_once_for_each_fold(kind, columns, dtype):
     made = kept_rows(kind, columns, dtype)
     assert [lanes for _, lanes in launches(made)] == [128]
     text = made.text("ptx")
-    folds, kept = 2, int("%row" in made.text("loops"))
+    folds, kept = 2, int("stage " in made.text("schedule"))
     assert len(re.findall(r"bar(rier)?\.(cta\.)?sync", text)) == folds + kept
     assert kept == (columns * int(dtype[1:]) // 8 <= 32768)
 
