@@ -15,7 +15,7 @@ from dlvm.base.errors import DlvmError
 from dlvm.gen.llvm.cache import store
 from dlvm.gen.llvm.disk import digest
 from dlvm.gen.loops.statements import LoopKernel
-from dlvm.gen.schedule.planner import planned
+from dlvm.gen.schedule.planner import Planner, planned
 from dlvm.gen.schedule.text import VERSION, Schedule
 from dlvm.gen.schedule.transforms import parse_step
 from dlvm.target import Target
@@ -67,6 +67,11 @@ class Tuned:
     def of(cls, data: bytes, target: Target) -> Tuned:
         """What is ``written`` for a target."""
         return cls(_read(data), target)
+
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """The planner's, unless a schedule may be found for plain loops."""
+        return () if self.entries else Planner(self.target).forms
 
     def applied(self, plain: LoopKernel) -> LoopKernel:
         """The loops of a kernel under its schedule."""

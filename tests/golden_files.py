@@ -22,7 +22,7 @@ from dlvm.base.errors import UserError
 from dlvm.gen.loops.statements import LoopKernel
 from dlvm.gen.loops.verifier import verify
 from dlvm.gen.program.control import to_program
-from dlvm.gen.schedule.planner import planned
+from dlvm.gen.schedule.planner import ALL, planned
 from dlvm.gen.schedule.text import Schedule, schedule_text
 from dlvm.ir import Module, parse
 from dlvm.ir.numerics import mode_named, numerics
@@ -81,6 +81,8 @@ def result_of(program: str, file: str) -> str:
 
 class _Usual:
     """The loops that the planner makes for one processor, wherever this runs."""
+
+    forms = ALL
 
     def applied(self, plain: LoopKernel) -> LoopKernel:
         verify(plain)

@@ -17,6 +17,7 @@ import pytest
 
 import dlvm
 from dlvm.cli import main, parser
+from dlvm.gen.schedule.transform import TRANSFORMS
 from dlvm.ir import rules
 from tools import laws, reference
 
@@ -71,6 +72,7 @@ PAGES_THAT_RUN = {
     "layers": 4,
     "linear-algebra": 4,
     "looking-inside": 2,
+    "schedules": 12,
     "tutorial": 11,
 }
 """Pages whose blocks are run, with the least number of blocks."""
@@ -101,6 +103,13 @@ def test_the_page_on_extending_runs_in_a_process_of_its_own(tmp_path: Path):
 
 def test_the_reference_is_what_its_tool_writes():
     assert reference.PAGE.read_text("utf8") == reference.page(), "make reference"
+
+
+def test_the_page_on_schedules_lists_every_step_with_its_numbers():
+    text = (ROOT / "docs/schedules.md").read_text("utf8")
+    rows = [line for line in text.splitlines() if line.startswith("| `")]
+    listed = {word for row in rows for word in re.findall(r"`(\w+) %", row.split("|")[1])}
+    assert listed == {*TRANSFORMS}
 
 
 def test_the_page_on_numerics_lists_every_law_that_is_not_exact():

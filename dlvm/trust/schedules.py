@@ -33,6 +33,11 @@ class Shortened:
     kernel: str
     count: int
 
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """Those of the whole schedule."""
+        return self.plans.forms
+
     def applied(self, plain: LoopKernel) -> LoopKernel:
         """The loops of a kernel."""
         whole = self.plans.applied(plain)

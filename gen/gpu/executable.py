@@ -175,7 +175,7 @@ def built(module: Module, target: Target, schedule: str | None = None) -> Device
     from dlvm.gen.schedule.text import parse_schedule
 
     plans = GpuPlanner.of(target) if schedule is None else parse_schedule(schedule)
-    program = coalesce(to_program(module, plans, threads=False, shaped=False))
+    program = coalesce(to_program(module, plans, threads=False))
     refuse(program)
     arena = plan(program)
     known = promises(program, given=True)
@@ -214,7 +214,7 @@ class _Texts(Mapping[str, str]):
     def __getitem__(self, name: str) -> str:
         match name:
             case "nests":
-                plain = to_program(self.module, Schedule.plain(), threads=False, shaped=False)
+                plain = to_program(self.module, Schedule.plain(), threads=False)
                 return "\n".join(map(str, plain.kernels())) + "\n"
             case "schedule":
                 return schedule_text(self.program.kernels())

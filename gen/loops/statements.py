@@ -10,7 +10,7 @@ nothing of targets.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
@@ -374,7 +374,8 @@ Body: TypeAlias = tuple[Statement, ...]
 class LoopKernel:
     """Buffers in the order of arguments: operands, results, scratch; then the symbols of sizes.
 
-    ``steps`` are the lines of the schedule that made these loops of the plain ones.
+    ``steps`` are the lines of the schedule that made these loops of the plain ones. Where they were
+    lowered some ``forms`` of folds were asked for, and ``again`` makes them with others.
     """
 
     name: str
@@ -384,6 +385,16 @@ class LoopKernel:
     may_raise: bool
     steps: tuple[str, ...] = ()
     origin: Origin | None = field(default=None, compare=False)
+    forms: tuple[str, ...] = ()
+    again: Callable[[tuple[str, ...]], LoopKernel] | None = field(
+        default=None, compare=False, repr=False
+    )
+
+    def formed(self, forms: tuple[str, ...]) -> LoopKernel:
+        """The kernel with these forms of its folds."""
+        if forms == self.forms or self.again is None:
+            return self
+        return replace(self.again(forms), origin=self.origin)
 
     @property
     def forks(self) -> bool:

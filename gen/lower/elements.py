@@ -32,6 +32,7 @@ from dlvm.ops import (
 from dlvm.ops.arrays.indexing import Indexed
 
 from .folds import Fold
+from .forms import Forms
 from .running import alone
 
 Asked = tuple[Value, At]
@@ -56,12 +57,12 @@ class Pull:
     """
 
     def __init__(
-        self, body: Function, buffers: tuple[Buffer, ...], tree: tuple[int, int], shaped: bool
+        self, body: Function, buffers: tuple[Buffer, ...], tree: tuple[int, int], forms: Forms
     ) -> None:
         self.nest = Nest()
         self.words = LoopScalars(self.nest)
-        self.shaped = shaped
-        self.fold = Fold(self, tree, shaped)
+        self.forms = forms
+        self.fold = Fold(self, tree, forms)
         self.tiles: dict[Value, Tile] = {}
         self.buffers = dict(zip(body.params, buffers, strict=False))
         self.kept: dict[Value, Buffer] = {}

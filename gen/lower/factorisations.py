@@ -29,14 +29,14 @@ SQUARES = 128
 """Rows of a symmetric matrix that are updated together, the part below the diagonal as well."""
 
 
-def factorise(pull: Pull, body: Function, targets: Mapping[Value, Buffer], shaped: bool) -> None:
+def factorise(pull: Pull, body: Function, targets: Mapping[Value, Buffer]) -> None:
     """The loops of the one factorisation or triangular solve of a body.
 
-    Unless they are ``shaped``, only matrices are independent: a lane of a GPU takes one of them.
+    Without ``panels``, only matrices are independent: a lane of a GPU takes one of them.
     """
     (op,) = (op for op in body.ops if isinstance(op, Factorisation))
     batch = op.operands[0].shape[:-2]
-    work = Work(pull, op, targets, "parallel" if shaped else "serial")
+    work = Work(pull, op, targets, "parallel" if pull.forms.take("panels") else "serial")
     with pull.nest.loops(batch, range(len(batch)), "parallel") as line:
         match op:
             case Cholesky():

@@ -120,7 +120,8 @@ class _Matrix:
         A run is what can be read along one line, of as many of the last axes as possible. A unit of
         one stands for columns that may be cut anywhere.
         """
-        if not pull.shaped or len(self.cols) == 1 or not all(isinstance(n, int) for n in self.cols):
+        several = len(self.cols) > 1 and all(isinstance(n, int) for n in self.cols)
+        if not pull.forms.take("units", several):
             return 1, 1, self.cols
         for first in range(len(self.cols)):
             run = self.cols[first:]

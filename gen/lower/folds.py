@@ -22,6 +22,7 @@ from dlvm.ir.positions import Index, flatten, recombine, split
 from dlvm.ops import Matmul, Reduction
 from dlvm.ops.arrays import reduction
 
+from .forms import Forms
 from .short_folds import positions, written_out
 from .staging import Along, Pieces, scattered
 
@@ -39,10 +40,10 @@ class Fold:
     (``short_folds``).
     """
 
-    def __init__(self, pull: Pull, tree: tuple[int, int], shaped: bool) -> None:
+    def __init__(self, pull: Pull, tree: tuple[int, int], forms: Forms) -> None:
         self.pull, self.nest, self.words = pull, pull.nest, pull.words
         self.tree, self.lanes = tree, tree[1]
-        self.shaped = shaped
+        self.forms = forms
         self.beside = False
         self.written_out = False
         self.short = 0
@@ -98,7 +99,7 @@ class Fold:
 
     def _few_vectors(self, extent: Dim) -> bool:
         """Whether a row may be so short that it matters what is computed of its length."""
-        return not isinstance(extent, int) and self.beside and self.shaped
+        return self.forms.take("unswitch", not isinstance(extent, int) and self.beside)
 
     def _in_turn(self, folds: Sequence[_Running], extent: Dim) -> None:
         """Whole chunks, then what is left, whose length is counted once for all rows."""
@@ -168,8 +169,9 @@ class Fold:
 
     def _row(self, folds: Sequence[_Running]) -> Index:
         """What is computed row by row before it is folded."""
-        alone = self.beside and self.shaped and self.lanes > 1
-        return scattered(folds[0].along, _operands(folds)) if alone else ()
+        alone = self.beside and self.lanes > 1
+        row = scattered(folds[0].along, _operands(folds)) if alone else ()
+        return row if self.forms.take("pieces", row) else ()
 
     def _pieces(
         self, folds: Sequence[_Running], row: Index, extent: Dim, first: Dim, length: Dim

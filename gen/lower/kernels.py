@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 
 from dlvm.gen.loops.builder import At
 from dlvm.gen.loops.frames import (
@@ -48,6 +49,7 @@ from dlvm.ops.arrays.overwriting import Overwriting
 
 from .elements import Pull
 from .factorisations import factorise
+from .forms import Forms
 from .local_arrays import keeping
 from .overwriting import write_at_indices, write_windows
 from .products import product_kernel
@@ -61,27 +63,32 @@ OVERWRITING = ("scatter", "product")
 """Families whose results may be written over an operand."""
 
 
-def lower(kernel: Kernel, name: str, shaped: bool = True) -> LoopKernel:
+def lower(kernel: Kernel, name: str, forms: Sequence[str] = ()) -> LoopKernel:
     """The loops of a kernel: its operands, then a buffer for each result that is not in place.
 
-    Unless they are ``shaped``, in which case joined tensors are cut into boxes, short rows taken in
-    groups and the like, they are plain, as a schedule for a GPU needs them.
+    Its folds have the ``forms`` that are asked for and possible, which are its first steps.
     """
     short = kernel.family == "loops" and is_short(kernel.body)
-    if short and reads_near((found := _lowered(kernel, name, shaped, written_out=True)).body):
-        return found
-    return _lowered(kernel, name, shaped, written_out=False)
+    found = _lowered(kernel, name, (), written_out=True) if short else None
+    if found is None or not reads_near(found.body):
+        found = _lowered(kernel, name, forms, written_out=False)
+
+    def again(wanted: tuple[str, ...]) -> LoopKernel:
+        return lower(kernel, name, wanted)
+
+    return replace(found, forms=(*forms,), again=again)
 
 
-def _lowered(kernel: Kernel, name: str, shaped: bool, *, written_out: bool) -> LoopKernel:
+def _lowered(kernel: Kernel, name: str, forms: Sequence[str], *, written_out: bool) -> LoopKernel:
     """The loops of a kernel, whose folds are ``written_out`` or loops."""
     buffers = _buffers(kernel)
-    work = _Lowering(kernel, buffers, shaped)
+    work = _Lowering(kernel, buffers, Forms(forms))
     work.pull.fold.written_out = written_out
     work.results()
     body = used(tuple(work.nest.scopes[0].body))
     buffers = (*buffers, *work.nest.scratch)
-    return LoopKernel(name, buffers, _symbols(buffers, body), body, kernel.body.may_raise)
+    symbols, steps = _symbols(buffers, body), work.forms.steps
+    return LoopKernel(name, buffers, symbols, body, kernel.body.may_raise, steps)
 
 
 def _write_elements(pull: Pull, frame: Frame, targets: Sequence[Target], index: Index) -> None:
@@ -153,9 +160,9 @@ Target = tuple[Value, Buffer]
 class _Lowering:
     """One kernel on its way to loops."""
 
-    def __init__(self, kernel: Kernel, buffers: tuple[Buffer, ...], shaped: bool) -> None:
-        self.kernel, self.body, self.shaped = kernel, kernel.body, shaped
-        self.pull = Pull(kernel.body, buffers, kernel.tree, shaped)
+    def __init__(self, kernel: Kernel, buffers: tuple[Buffer, ...], forms: Forms) -> None:
+        self.kernel, self.body, self.forms = kernel, kernel.body, forms
+        self.pull = Pull(kernel.body, buffers, kernel.tree, forms)
         self.nest = self.pull.nest
         made = iter(b for b in buffers if b.role == "out")
         operands = dict(zip(kernel.body.params, buffers, strict=False))
@@ -178,7 +185,7 @@ class _Lowering:
             elif self.kernel.family == "ordering":
                 self._ordering(dict(fresh))
             elif self.kernel.family == "factorisation":
-                factorise(self.pull, self.body, dict(fresh), self.shaped)
+                factorise(self.pull, self.body, dict(fresh))
             else:
                 self._nests(fresh)
         for value, buffer in over.items():
@@ -216,10 +223,10 @@ class _Lowering:
     ) -> None:
         """In groups as long as there are whole ones, then row by row."""
         done: Dim = 0
-        if self.shaped and not self.pull.fold.written_out and (keep or not whole):
+        if not self.pull.fold.written_out and (keep or not whole):
             short = bool(self.pull.fold.short)
             count = groups_of(self.body, frame, self.kernel.tree, bool(keep), short)
-            if count != 0:
+            if self.forms.take("group", count != 0):
                 self._groups(frame, small, whole, keep, count)
                 done = group_size(frame) * count
             if done != 0 and frame.shape[-2] == done:
@@ -243,8 +250,8 @@ class _Lowering:
         extent, most = product(frame.sizes(frame.axes)), self.kernel.tree[0]
         if len(frame.axes) > 1:
             most = min(most, STAGED_ELEMENTS)
-        alone = self.shaped and frame.axes and frame.contiguous
-        if not alone or isinstance(extent, int):
+        alone = frame.axes and frame.contiguous and not isinstance(extent, int)
+        if not self.forms.take("unswitch", alone):
             yield nullcontext()
             return
         yield self._rows_of(minimum(1, maximum(0, most + 1 - extent)), most)
@@ -297,9 +304,9 @@ class _Lowering:
 
     def _keeping(self, frame: Frame, whole: Sequence[Target]) -> dict[Value, Buffer]:
         """What is kept from one sweep to the next, where rows lie beside one another."""
-        alone = self.shaped and frame.axes and frame.contiguous
-        loops = alone and not self.pull.fold.written_out
-        return keeping(self.body, frame.shape, whole) if loops else {}
+        alone = frame.axes and frame.contiguous and not self.pull.fold.written_out
+        found = keeping(self.body, frame.shape, whole) if alone else {}
+        return found if self.forms.take("keep", found) else {}
 
     def _write(self, value: Value, buffer: Buffer, at: At) -> None:
         self._store(buffer, at, self.pull.element(value, at))

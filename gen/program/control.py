@@ -22,7 +22,7 @@ from dlvm.gen.loops.statements import LoopKernel
 from dlvm.gen.loops.status import code_of
 from dlvm.gen.lower.in_place import targets
 from dlvm.gen.lower.kernels import family_of, lower
-from dlvm.gen.schedule.planner import planned
+from dlvm.gen.schedule.planner import Planner
 from dlvm.gen.schedule.text import Schedule
 from dlvm.ir import (
     Array,
@@ -55,6 +55,7 @@ from dlvm.ops import (
     Structured,
     Tap,
 )
+from dlvm.target import Target
 
 from . import steps as p
 from .dense_sections import dense_sections
@@ -86,21 +87,23 @@ def lowers(
 class Plans(Protocol):
     """What says how the loops of each kernel run, such as a ``Schedule``."""
 
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """The forms of folds that are asked for at first; ``applied`` may ask for others."""
+        ...
+
     def applied(self, plain: LoopKernel) -> LoopKernel:
         """The loops that run in the place of the plain ones."""
         ...
 
 
-def to_program(
-    module: Module, plans: Plans | None = None, threads: bool = True, shaped: bool = True
-) -> Program:
+def to_program(module: Module, plans: Plans | None = None, threads: bool = True) -> Program:
     """The program of a module's first function, with the functions that it calls.
 
     Its kernels run as the ``plans`` say, or as the planner does. Where there are no ``threads``
-    to share the trips of a loop, its body needs no function and no memory of its own. Unless loops
-    are ``shaped`` for a CPU they are plain, as a GPU needs them.
+    to share the trips of a loop, its body needs no function and no memory of its own.
     """
-    return _translated(Book(module, plans, threads, shaped))
+    return _translated(Book(module, plans or Planner(Target.host()), threads))
 
 
 def kernels_of(module: Module) -> list[tuple[Kernel, LoopKernel]]:
@@ -125,13 +128,10 @@ def _translated(book: Book) -> Program:
 class Book:
     """What the functions of one program share."""
 
-    def __init__(
-        self, module: Module, plans: Plans | None, threads: bool = True, shaped: bool = True
-    ) -> None:
+    def __init__(self, module: Module, plans: Plans, threads: bool = True) -> None:
         self.module = module
         self.plans = plans
         self.threads = threads
-        self.shaped = shaped
         self.sources: dict[str, Kernel] = {}
         self.called: dict[str, Lowering] = {}
         self.kernels: dict[tuple[Any, ...], LoopKernel] = {}
@@ -239,11 +239,10 @@ class Lowering:
 
     def _scheduled(self, op: Kernel, name: str) -> LoopKernel:
         """The loops of a kernel under the schedule that was given for it, or a planned one."""
-        shaped = self.book.shaped
-        plain = replace(lower(op, name, shaped), origin=op.origin)
-        doing("lowering to loops", self.book.module.operations)
         plans = self.book.plans
-        return planned(plain) if plans is None else plans.applied(plain)
+        plain = replace(lower(op, name, plans.forms), origin=op.origin)
+        doing("lowering to loops", self.book.module.operations)
+        return plans.applied(plain)
 
     # -- memory -----------------------------------------------------------------------------
 

@@ -61,6 +61,11 @@ class GpuPlanner:
 
     instructions: Mapping[DType, str] = field(default_factory=dict[DType, str])
 
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """None: they are for the vectors of one core."""
+        return ()
+
     @staticmethod
     def of(target: Target) -> GpuPlanner:
         """The planner of a processor, by the laws that the compilation licenses."""

@@ -143,9 +143,10 @@ def _in_order(points: list[Dim], size: Dim) -> list[Dim]:
 
 def joins(kernel: LoopKernel) -> Iterator[Join]:
     """Windows that are written into one buffer, at each place along the axes that all cover."""
-    body = kernel.body
+    body, levels = kernel.body, 0
+    if len(siblings(body, 1)) < 2:
+        return
     written = {x.memory for x in accesses(body) if isinstance(x, Store)}
-    levels = 0
     while len(loops := siblings(body, levels + 1)) > 1 and is_own(loops, levels + 1):
         levels += 1
     if levels and len(written) == 1:

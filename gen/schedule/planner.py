@@ -25,6 +25,7 @@ from dlvm.gen.loops.statements import (
     Store,
     statements,
 )
+from dlvm.gen.lower.forms import FORMS
 from dlvm.ir import Dim
 from dlvm.ir.dims import substitute, symbols
 from dlvm.ir.equations import as_line
@@ -37,6 +38,9 @@ from .transform import Transform, apply
 from .transforms.prefetch import Prefetch, reads_again
 from .transforms.vectorize import Vectorize, holds_no_lanes, loop_of_uneven_turns
 
+ALL = tuple(FORMS)
+"""The forms that folds have on a CPU, where they can."""
+
 
 @dataclass(frozen=True, slots=True)
 class Planner:
@@ -47,6 +51,11 @@ class Planner:
     def applied(self, plain: LoopKernel) -> LoopKernel:
         """The kernel under the schedule that the rules give it."""
         return planned(plain, self.target)
+
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """What folds are asked to look like: all that is possible."""
+        return ALL
 
 
 def planned(
@@ -66,6 +75,7 @@ def planned(
     def shares(kernel: LoopKernel) -> Iterator[Transform]:
         return grains(kernel.body, cost.THREAD if work is None else work, processor)
 
+    kernel = kernel.formed(ALL)
     steps: list[Transform] = [*joins(kernel)]
     cuts, kernel = boxes(apply(kernel, steps))
     steps += cuts
@@ -73,7 +83,7 @@ def planned(
         chosen = [*rule(kernel)]
         steps += chosen
         kernel = apply(kernel, chosen)
-    return replace(kernel, steps=tuple(map(str, steps)))
+    return replace(kernel, steps=(*kernel.steps, *map(str, steps)))
 
 
 def _vectors(body: Body, width: int, target: Target) -> Iterator[Transform]:

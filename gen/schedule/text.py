@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import dropwhile
 
 from dlvm.base.errors import CompilerError, IRError, UserError
 from dlvm.gen.loops.statements import LoopKernel
@@ -13,6 +14,7 @@ from dlvm.gen.loops.verifier import verify
 
 from .transform import Transform, apply
 from .transforms import parse_step
+from .transforms.forms import Form
 
 VERSION = 1
 """The version that the first line of a schedule names."""
@@ -29,6 +31,11 @@ class Schedule:
         """The schedule of any program under which all kernels run as their plain loops."""
         return cls(defaultdict(tuple))
 
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """None but those that a kernel has among its steps."""
+        return ()
+
     def check(self, kernels: Iterable[LoopKernel]) -> None:
         """Refuse a schedule that names a kernel which the program does not have."""
         known = {kernel.name for kernel in kernels}
@@ -42,12 +49,18 @@ class Schedule:
 
     def applied(self, plain: LoopKernel) -> LoopKernel:
         """The plain loops of a kernel under this schedule, which the verifier has passed."""
-        steps = self.steps.get(plain.name, ())
+        whole = self.steps.get(plain.name, ())
+        steps = tuple(dropwhile(lambda s: isinstance(s, Form), whole))
+        forms = whole[: len(whole) - len(steps)]
+        plain = plain.formed(tuple(s.word for s in forms))
+        for form in forms:
+            if str(form) not in plain.steps:
+                raise form.refused("its loops can't have this form")
         kernel = apply(plain, steps)
         if steps and (reason := _broken(kernel)):
             count = bisect_left(range(len(steps)), True, key=lambda n: _fails(plain, steps, n))
             raise steps[count].refused(reason)
-        return replace(kernel, steps=tuple(map(str, steps)))
+        return replace(kernel, steps=tuple(map(str, whole)))
 
 
 def _fails(plain: LoopKernel, steps: Sequence[Transform], last: int) -> bool:

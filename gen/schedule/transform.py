@@ -35,15 +35,15 @@ def register(transform: Kind) -> Kind:
 class Transform(ABC):
     """One step of a schedule: a transform, the loop that it is of, and its numbers.
 
-    A buffer that it makes is scratch memory of the kernel.
-
     Every field behind ``loop`` is a number or a word; in the text it stands as ``name=value``
     where it differs from its default.
     """
 
     word: ClassVar[str]
-    moves: ClassVar[bool] = False
-    """Whether other loops are inside of the loop, or outside of it, afterwards."""
+    alone: ClassVar[bool] = False
+    """Whether it looks at other loops, or moves them, and so is done before what comes later."""
+    makes_memory: ClassVar[bool] = False
+    """Whether it makes buffers, which are scratch memory of the kernel."""
     loop: str
 
     @abstractmethod
@@ -70,8 +70,8 @@ def apply(kernel: LoopKernel, steps: Sequence[Transform]) -> LoopKernel:
     waiting: dict[str, Transform] = {}
     known = _loops(kernel)
     for step in steps:
-        moved = any(s.moves for s in waiting.values())
-        if moved or step.loop in waiting or step.loop not in known:
+        alone = any(s.alone for s in waiting.values())
+        if alone or step.loop in waiting or step.loop not in known:
             kernel, waiting = _applied(kernel, waiting), {}
             known = _loops(kernel)
         if step.loop not in known:
@@ -94,9 +94,14 @@ def _applied(kernel: LoopKernel, steps: dict[str, Transform]) -> LoopKernel:
     if (step := steps.get(WHOLE)) is not None:
         (once,) = step.rewritten(Loop(WHOLE, 1, "block", body))
         body = once.body if isinstance(once, Loop) else (once,)
+    made = _made(kernel, body) if any(s.makes_memory for s in steps.values()) else []
+    return replace(kernel, body=body, buffers=(*kernel.buffers, *made), again=None)
+
+
+def _made(kernel: LoopKernel, body: Body) -> list[Buffer]:
+    """The buffers of a body that are new."""
     touched = dict.fromkeys(x.memory for x in accesses(body))
-    made = (m for m in touched if isinstance(m, Buffer) and m not in kernel.buffers)
-    return replace(kernel, body=body, buffers=(*kernel.buffers, *made))
+    return [m for m in touched if isinstance(m, Buffer) and m not in kernel.buffers]
 
 
 def _body(body: Body, steps: dict[str, Transform]) -> Body:

@@ -15,6 +15,7 @@ from dlvm.gen.call.executable import Executable
 from dlvm.gen.loops.statements import LoopKernel
 from dlvm.gen.loops.verifier import verify
 from dlvm.gen.program.control import kernels_of
+from dlvm.gen.schedule.planner import ALL
 from dlvm.gen.schedule.transform import Transform, apply
 from dlvm.ir import Array, Builder, Function, Module, Param, TensorType
 from dlvm.ir.dims import evaluate, symbols
@@ -34,6 +35,11 @@ class _As:
 
     loops: LoopKernel
 
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """None, as the loops are there already."""
+        return ()
+
     def applied(self, plain: LoopKernel) -> LoopKernel:
         """The loops in the place of the plain ones."""
         return self.loops
@@ -44,7 +50,8 @@ class Bench:
 
     def __init__(self, kernel: Kernel, target: Target, sizes: Mapping[str, int]) -> None:
         self.module, self.target = _alone(kernel), replace(target, adaptive=False)
-        ((_, self.plain),) = kernels_of(self.module)
+        ((_, plain),) = kernels_of(self.module)
+        self.plain = plain.formed(ALL)
         dice = np.random.default_rng(0)
         self.arrays = [_drawn(p.type, sizes, dice) for p in self.module.main.params]
         self.planned = build(self.module, self.target)

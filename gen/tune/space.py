@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dlvm.gen.loops.statements import Loop, LoopKernel, statements
-from dlvm.gen.schedule.planner import planned
+from dlvm.gen.schedule.planner import ALL, planned
 from dlvm.gen.schedule.transform import Transform
 from dlvm.gen.schedule.transforms import parse_step
 from dlvm.gen.schedule.transforms.fuse import nested
@@ -47,11 +47,11 @@ class Number:
 
 
 class Space:
-    """The schedules of a kernel that are searched."""
+    """The schedules of a kernel that are searched; all have the planner's forms."""
 
     def __init__(self, plain: LoopKernel, target: Target | None = None) -> None:
-        self.plain = plain
-        lines = planned(plain, target).steps
+        self.plain = plain.formed(ALL)
+        lines = planned(self.plain, target).steps[len(self.plain.steps) :]
         self.base = [parse_step(line, n) for n, line in enumerate(lines, 1)]
         self.numbers = tuple(self._numbers())
 

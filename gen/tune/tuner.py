@@ -86,7 +86,7 @@ def searched(
         space, lambda s: bench.ratio(space.steps(s)), lambda: time.perf_counter() < end, seed
     )
     best, least = confirmed(space, bench, found)
-    steps = tuple(map(str, space.steps(best)))
+    steps = (*space.plain.steps, *map(str, space.steps(best)))
     return Result(space.plain, space.size, found.visited, len(found.times), least, steps)
 
 

@@ -17,7 +17,7 @@ from dlvm.gen.loops.verifier import verify
 from dlvm.gen.lower.kernels import lower
 from dlvm.gen.runtime import call_words, pool
 from dlvm.gen.schedule.blocks import blocks, is_proven
-from dlvm.gen.schedule.planner import planned
+from dlvm.gen.schedule.planner import ALL, planned
 from dlvm.gen.text.module import Text
 from dlvm.ir import parse
 from dlvm.ir.dims import evaluate
@@ -80,7 +80,7 @@ def gpu(block):
 def loops(op, schedule=None, name="k"):
     """The loops of a kernel, which the verifier has passed."""
     schedule = schedule or How()
-    plain = lower(op, name, shaped=not schedule.block)
+    plain = lower(op, name, () if schedule.block else ALL)
     verify(plain)
     if schedule.block:
         scheduled = blocks(plain, schedule.block)

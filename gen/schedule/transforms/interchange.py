@@ -19,7 +19,7 @@ class Interchange(Transform):
     """
 
     word: ClassVar[str] = "interchange"
-    moves: ClassVar[bool] = True
+    alone: ClassVar[bool] = True
 
     def rewritten(self, loop: Loop) -> Body:
         """The two loops in the other order; the turns of both must be independent."""

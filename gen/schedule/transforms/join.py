@@ -37,6 +37,7 @@ class Join(Transform):
     """
 
     word: ClassVar[str] = "join"
+    alone: ClassVar[bool] = True
     levels: int = 1
 
     def rewritten(self, loop: Loop) -> Body:

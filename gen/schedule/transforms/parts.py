@@ -53,6 +53,7 @@ class Parts(Transform):
     """A loop over chunks of k of the kernel's product, and one that adds what these give."""
 
     word: ClassVar[str] = "parts"
+    makes_memory: ClassVar[bool] = True
 
     def rewritten(self, loop: Loop) -> Body:
         """The whole kernel."""

@@ -37,6 +37,7 @@ class Spread(Transform):
     """
 
     word: ClassVar[str] = "spread"
+    makes_memory: ClassVar[bool] = True
 
     def rewritten(self, loop: Loop) -> Body:
         """A loop of independent turns, and the loop that adds what they give."""

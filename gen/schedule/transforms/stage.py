@@ -48,6 +48,7 @@ class Stage(Transform):
     """
 
     word: ClassVar[str] = "stage"
+    alone: ClassVar[bool] = True
     of: str
     size: int = 0
 

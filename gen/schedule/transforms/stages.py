@@ -47,6 +47,7 @@ class Stages(Transform):
     """A loop over rows and chunks for each fold of the kernel, and one that has the totals."""
 
     word: ClassVar[str] = "stages"
+    makes_memory: ClassVar[bool] = True
 
     def rewritten(self, loop: Loop) -> Body:
         """The whole kernel."""

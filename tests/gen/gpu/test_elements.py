@@ -22,7 +22,7 @@ SIZE = 64
 @pytest.mark.parametrize("dtype", ["f32", "f16", "i8"])
 def test_special_values(dtype):
     op = all_of(DTYPES[dtype], SIZE)
-    kernel = blocks(lower(op, "all", shaped=False), LANES)
+    kernel = blocks(lower(op, "all"), LANES)
     assert any("vectorize" in step for step in kernel.steps)
     values = special_values(DTYPES[dtype])
     rng = np.random.default_rng(0)

@@ -54,7 +54,7 @@ PROGRAMS = {"chain": (CHAIN, gpu(128)), "softmax": (SOFTMAX, gpu(32))}
 
 
 def on_a_gpu(op, name, lanes):
-    return blocks(lower(op, name, shaped=False), lanes)
+    return blocks(lower(op, name), lanes)
 
 
 def kernel_of(text):
@@ -133,7 +133,7 @@ from dlvm.ops import Kernel
 from tests.gen.compiled import ptx_of
 from tests.gen.math.test_instructions import all_of
 made = [all_of(DTYPES[sys.argv[1]]), all_of(DTYPES[sys.argv[1]], 64)]
-plain = [lower(op, f"all{i}", shaped=False) for i, op in enumerate(made)]
+plain = [lower(op, f"all{i}") for i, op in enumerate(made)]
 kernels = [blocks(k, 128) for k in plain]
 assert any("vectorize" in step for k in kernels for step in k.steps)
 print(ptx_of(kernels))

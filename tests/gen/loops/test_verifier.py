@@ -25,6 +25,7 @@ from dlvm.gen.loops.statements import (
 from dlvm.gen.loops.verifier import verify
 from dlvm.gen.lower.kernels import lower
 from dlvm.gen.schedule.blocks import blocks
+from dlvm.gen.schedule.planner import planned
 from dlvm.ir import F32, TensorType, parse
 from dlvm.ir.dims import evaluate, floordiv, maximum, minimum, mod, symbol
 from dlvm.ops import Kernel
@@ -215,8 +216,8 @@ func @main(%x: f32[A]) -> f32[A] {
 }
 """
     )
-    kernel = lower(module.main.ops[0], "k")
-    assert str(kernel).count("store %b1[%k") == 4 and "parallel %chunk" in str(kernel)
+    kernel = planned(lower(module.main.ops[0], "k"))
+    assert str(kernel).count("store %b1[%k") == 5 and "parallel %chunk" in str(kernel)
     verify(kernel)
 
 
@@ -290,4 +291,4 @@ func @k(%x: f32[{a},{b},{c}]) -> (f32[{a},{c}], f32[{a},{b},{c}]) {{
 }}
 """
     ).main
-    verify(blocks(lower(Kernel(op.params, op, "loops"), "k", shaped=False), 32))
+    verify(blocks(lower(Kernel(op.params, op, "loops"), "k"), 32))

@@ -27,7 +27,7 @@ TYPE = TensorType(F32, (8,))
 
 
 def plain() -> LoopKernel:
-    return blocks(lower(kernel(TEXT)[0], "k", shaped=False), 32)
+    return blocks(lower(kernel(TEXT)[0], "k"), 32)
 
 
 def program(*launches: Launch) -> Program:

@@ -13,8 +13,7 @@ from dlvm.gen.loops.status import WORDS
 from dlvm.gen.loops.verifier import verify
 from dlvm.gen.lower.kernels import lower
 from dlvm.gen.schedule.planner import planned
-from dlvm.gen.schedule.text import parse_schedule, schedule_text
-from dlvm.gen.schedule.transform import apply
+from dlvm.gen.schedule.text import Schedule, parse_schedule, schedule_text
 from dlvm.ir.dims import evaluate
 from dlvm.ops import Kernel
 from dlvm.testing.strategies import programs
@@ -43,6 +42,10 @@ JOINED = """func @f(%x: f32[B,N], %y: f32[B,N]) -> f32[2*B,N] {
 }"""
 KERNELS = {"softmax": SOFTMAX, "centred": CENTRED, "columns": COLUMNS, "turned": TURNED}
 KERNELS["joined"] = JOINED
+KERNELS["largest"] = """func @f(%x: f32[B,N]) -> f32[B] {
+  %m = max %x axes=(1) : f32[B]
+  return %m
+}"""
 
 
 def interpreted(loops, op, arrays):
@@ -58,7 +61,7 @@ def stages(plain, width=0):
     words = [step.word for step in steps]
     for last, word in enumerate(words, 1):
         if last <= FEW or words[last : last + 1] != [word]:
-            yield apply(plain, steps[:last])
+            yield Schedule({plain.name: steps[:last]}).applied(plain)
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
@@ -115,6 +118,7 @@ def test_a_schedule_round_trips_as_text():
     assert words == {
         *("kernel", "cut", "simplify", "fuse", "prefetch", "share", "vectorize"),
         *tiles,
+        *("unswitch", "keep", "group"),
     }
 
 
@@ -134,6 +138,8 @@ def test_a_schedule_round_trips_as_text():
         ("schedule 1\nkernel @k\n  share %i1", "share needs grain"),
         ("schedule 1\nkernel @k\n  vectorize %i1 width=N", "width: expected a whole number"),
         ("schedule 1\nkernel @k\n  vectorize %nowhere", "@k has no loop %nowhere"),
+        ("schedule 1\nkernel @k\n  units %kernel", "its loops can't have this form"),
+        ("schedule 1\nkernel @k\n  simplify %kernel\n  keep %kernel", "before all other steps"),
     ],
 )
 def test_a_schedule_that_means_nothing_is_refused(text, pattern):

@@ -46,7 +46,7 @@ TREE = 32, 8
 
 def plain(text, tree=TREE):
     """The plain loops of a kernel."""
-    return lower(kernel(text, tree=tree)[0], "k", shaped=False)
+    return lower(kernel(text, tree=tree)[0], "k")
 
 
 def first(loops):

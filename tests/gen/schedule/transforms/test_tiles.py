@@ -14,7 +14,7 @@ PRODUCT = """func @f(%x: f32[70,40], %y: f32[40,50]) -> f32[70,50] {
   return %0
 }
 """
-PLAIN = lower(kernel(PRODUCT, "product")[0], "k", shaped=False)
+PLAIN = lower(kernel(PRODUCT, "product")[0], "k")
 
 
 @pytest.mark.parametrize(
