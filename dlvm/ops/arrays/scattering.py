@@ -25,12 +25,6 @@ class ScatterSet(Scatter):
     """``x`` with ``updates`` in place of what the indices name; of equal indices the last wins."""
 
     name = "scatter_set"
-    x: Value
-    indices: Value
-    updates: Value
-    axis: int
-    batch: int = 0
-    mode: str = "error"
 
     def write(self, target: Array, at: Array, rows: Array) -> None:
         """In order of the indices."""
@@ -68,12 +62,6 @@ class Exchange(Scatter):
     """
 
     name = "exchange"
-    x: Value
-    indices: Value
-    updates: Value
-    axis: int
-    batch: int = 0
-    mode: str = "error"
     reverse: bool = False
 
     def infer(self) -> tuple[TensorType, ...]:  # type: ignore[override]
@@ -129,12 +117,6 @@ class ScatterMul(_Numeric):
     """
 
     name = "scatter_mul"
-    x: Value
-    indices: Value
-    updates: Value
-    axis: int
-    batch: int = 0
-    mode: str = "error"
 
     def write(self, target: Array, at: Array, rows: Array) -> None:
         """Unbuffered multiplication."""
@@ -207,12 +189,6 @@ class ScatterMax(_Extreme):
 
     name = "scatter_max"
     word = "max"
-    x: Value
-    indices: Value
-    updates: Value
-    axis: int
-    batch: int = 0
-    mode: str = "error"
 
 
 class ScatterMin(_Extreme):
@@ -223,12 +199,6 @@ class ScatterMin(_Extreme):
 
     name = "scatter_min"
     word = "min"
-    x: Value
-    indices: Value
-    updates: Value
-    axis: int
-    batch: int = 0
-    mode: str = "error"
 
 
 _WRITING = (ScatterSet, ScatterAdd, ScatterMul, ScatterMin, ScatterMax)

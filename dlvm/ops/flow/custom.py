@@ -44,7 +44,6 @@ class CustomVjp(Custom):
     """
 
     name = "custom_vjp"
-    captured: tuple[Value, ...]
     forward: FunctionRef
     backward: FunctionRef
     surrogate: bool = False
@@ -70,7 +69,6 @@ class CustomJvp(Custom):
     """
 
     name = "custom_jvp"
-    captured: tuple[Value, ...]
     rule: FunctionRef
     surrogate: bool = False
 
