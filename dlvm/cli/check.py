@@ -111,8 +111,8 @@ def _gradient(module: Module, arrays: Sequence[Array]) -> tuple[bool | None, str
     """Compares the adjoint along a direction with finite differences; parameter by parameter
     where that is inconclusive.
     """
-    from dlvm.testing.blame import is_surrogate
     from dlvm.trust.derivatives import stating
+    from dlvm.trust.rules import is_surrogate
 
     main = module.main
     if not differentiable(module):
@@ -142,9 +142,9 @@ def _gradient(module: Module, arrays: Sequence[Array]) -> tuple[bool | None, str
 
 def _wrong_rule(module: Module, arrays: Sequence[Array]) -> str | None:
     """The first derivative that the program states and that is wrong by itself."""
-    from dlvm.testing.blame import guilty
     from dlvm.testing.gradients import is_wrong
     from dlvm.trust.derivatives import differentiated
+    from dlvm.trust.rules import guilty
 
     for program, given in differentiated(module, arrays):
         blame = guilty(program, given, 1, is_wrong, of_values=False, stated=True)

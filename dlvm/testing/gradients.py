@@ -24,8 +24,8 @@ from dlvm.dsl.trace.scopes import user_origin
 from dlvm.ir import Array, Module
 from dlvm.trust.answers import Answer, Question, differ
 from dlvm.trust.recast import widened
+from dlvm.trust.rules import guilty, surrogates
 
-from .blame import guilty, surrogates
 from .causes import Evidence, cause
 from .differences import CLEAR, Slope, agreed
 from .findings import Checked, Fault, GradientError, Identity, Report, error_of

@@ -28,9 +28,9 @@ from dlvm.target import Target
 
 from .alone import alone, operands_of
 from .answers import Question, answered, differ, unlike
-from .derivatives import guilty_operation
 from .examine import Examination, copies, examined
 from .failure import Failure, Law
+from .rules import guilty_operation
 from .showing import shown_after, shown_before
 
 BELOW = ("lower", "coalesce", "memory", "emit", "machine")
