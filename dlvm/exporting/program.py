@@ -22,12 +22,7 @@ from dlvm.opt.laws.markers import forget, pass_stops
 from dlvm.opt.laws.simplification import fold_constants, simplify
 from dlvm.opt.regions import inlining
 from dlvm.opt.regions.dropping import drop
-from dlvm.opt.regions.inlining import (
-    inline_calls,
-    keep_reachable,
-    open_checkpoints,
-    open_recompute,
-)
+from dlvm.opt.regions.inlining import inline_calls, keep_reachable, open_checkpoints, open_recompute
 from dlvm.opt.regions.lowering import lower, open_solves
 from dlvm.opt.regions.sharing import share
 

@@ -4,17 +4,7 @@ from __future__ import annotations
 
 from dlvm.ir import Value, rearrangement, rewrite
 from dlvm.ir.numerics import ROUNDING
-from dlvm.ops import (
-    Diagonal,
-    Gather,
-    Matmul,
-    Mul,
-    Neg,
-    Reshape,
-    Slice,
-    Sum,
-    transposed,
-)
+from dlvm.ops import Diagonal, Gather, Matmul, Mul, Neg, Reshape, Slice, Sum, transposed
 from dlvm.ops.elements.casting import converted
 
 from .chains import multiplied

@@ -9,16 +9,7 @@ from __future__ import annotations
 from dlvm.ir import Part, Value, rearrangement, rewrite
 from dlvm.ir.knowledge import properties_of
 from dlvm.ir.numerics import FAST, ROUNDING
-from dlvm.ops import (
-    LU,
-    Broadcast,
-    Matmul,
-    Mul,
-    Permute,
-    Reshape,
-    Solve,
-    transposed,
-)
+from dlvm.ops import LU, Broadcast, Matmul, Mul, Permute, Reshape, Solve, transposed
 from dlvm.ops.patterns import is_transpose
 
 from .examples import gram, inverse, outer, solve, solve_by_lu, whole_factors
