@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dlvm import ops
-from dlvm.exporting.foreign import FLOATS_ONLY, names_of
+from dlvm.exporting.foreign import floats_only, names_of
 from dlvm.exporting.inlining import TypedName
 from dlvm.ir import BOOL, DType, Op, TensorType
 from dlvm.ops.elements.casting import WHOLE, nan_bits
@@ -20,7 +20,7 @@ from .text import Text
 
 def has(op: Op) -> bool:
     """Whether an element-wise operation is written here."""
-    if isinstance(op, FLOATS_ONLY):
+    if floats_only(op):
         return op.type.dtype.is_float
     if isinstance(op, ops.Abs):
         return op.type.dtype.kind in "if"

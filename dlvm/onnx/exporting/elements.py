@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dlvm import ops
-from dlvm.exporting.foreign import FLOATS_ONLY, names_of
+from dlvm.exporting.foreign import floats_only, names_of
 from dlvm.exporting.inlining import TypedName
 from dlvm.ir import BOOL, I64, Op, TensorType, Value, splat, zeros
 
@@ -18,7 +18,7 @@ OF_BOOLS = ("Not", "And", "Or", "Xor", "Equal")
 
 def has(op: Op) -> bool:
     """Whether an element-wise operation is written here."""
-    if isinstance(op, FLOATS_ONLY):
+    if floats_only(op):
         return op.operands[0].dtype.is_float
     if isinstance(op, ops.FloorDiv):
         return op.type.dtype.is_integer

@@ -9,19 +9,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from dlvm import ops
-from dlvm.ir import Value, zeros
-from dlvm.ops import Running, scalar_value
+from dlvm.ir import OPS, Value, zeros
+from dlvm.ops import scalar_value
+from dlvm.ops.arrays.running import Cumulative
 
 from .arrays import backwards, fold_named, folded, folded_by_region
 from .table import Place, Results, filled, permuted, reads, reshaped, simple
 from .tree import Node, unreadable
 
-RUNNING: dict[Any, type[Running]] = {
-    ops.Sum: ops.CumulativeSum,
-    ops.Prod: ops.CumulativeProd,
-    ops.Max: ops.CumulativeMax,
-    ops.Min: ops.CumulativeMin,
-}
+RUNNING = {cls.folds: cls for cls in OPS.values() if issubclass(cls, Cumulative)}
+"""The running scan of each reduction."""
 
 
 @reads("stablehlo.pad")
