@@ -44,12 +44,12 @@ class Sizes(dict[Dim, TypedName]):
 
     def symbol(self, name: str) -> TypedName:
         """The value of a symbol; refuses one that no argument has as a size of its own."""
-        if (found := self.get(dims.symbol(name))) is None:
+        if (size := self.get(dims.symbol(name))) is None:
             raise ShapeError(
                 f"the size {name} can't be read from the shape of an argument",
                 remedy="add a parameter whose shape has this symbol as a size of its own",
             )
-        return found
+        return size
 
 
 def symbols_of(param: TypedName) -> Iterator[tuple[int, str]]:

@@ -140,10 +140,10 @@ class Text:
 
     def _product(self, mono: Monomial, k: int, whole: Dim) -> TypedName:
         factors = [self._atom(atom, whole) for atom, power in mono for _ in range(power)]
-        found = factors[0] if factors else self._size(1)
+        product = factors[0] if factors else self._size(1)
         for factor in factors[1:]:
-            found = self.one("multiply", (found, factor), SCALAR)
-        return found if k == 1 else self.one("multiply", (found, self._size(k)), SCALAR)
+            product = self.one("multiply", (product, factor), SCALAR)
+        return product if k == 1 else self.one("multiply", (product, self._size(k)), SCALAR)
 
     def _atom(self, atom: str | Call, whole: Dim) -> TypedName:
         if isinstance(atom, str):
@@ -212,5 +212,5 @@ def fixed(t: TensorType) -> bool:
 
 def row(types: Sequence[TensorType], bare: bool = False) -> str:
     """Several types, in parentheses unless there is one and it stands ``bare``."""
-    found = ", ".join(map(tensor, types))
-    return found if bare else f"({found})"
+    text = ", ".join(map(tensor, types))
+    return text if bare else f"({text})"

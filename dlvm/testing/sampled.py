@@ -80,8 +80,8 @@ class Samples:
         at = levels.function(k, below)
 
         def values(x: Array) -> list[Array]:
-            found = function(at.moved_to(x))
-            return [np.full((1,), np.nan)] if found is None else [found[j] for j in at.floats]
+            out = function(at.moved_to(x))
+            return [np.full((1,), np.nan)] if out is None else [out[j] for j in at.floats]
 
         start = values(at.x)
         seeds = [np.where(np.isfinite(y), self.dice.standard_normal(y.shape), 0.0) for y in start]
@@ -90,8 +90,8 @@ class Samples:
             raise UserError(f"{self.name} raises an error at these arguments")
 
         def along(v: Array) -> Array:
-            found = tangent([*at.arrays, *at.parts(v)])
-            return np.full(flat(start).shape, np.nan) if found is None else flat(found)
+            out = tangent([*at.arrays, *at.parts(v)])
+            return np.full(flat(start).shape, np.nan) if out is None else flat(out)
 
         def f(x: Array) -> Array:
             return np.resize(flat(values(x)), flat(start).shape)
@@ -125,12 +125,12 @@ class Samples:
             w = level.w[used]
             return float(np.sum(w * s.value[used])), float(np.sum(np.abs(w) * s.error[used]))
 
-        found = {
+        slopes = {
             "reverse mode": float(level.adjoint @ v),
             "forward mode": float(np.sum(level.w * level.tangent(v))),
         }
         s = by(FIRST)
-        for mode, slope_ in found.items():
+        for mode, slope_ in slopes.items():
             expected, error = compared(s)
             if abs(slope_ - expected) > CLEAR * error and not _odd(s):
                 s = agreed(s, by(OTHER))
@@ -139,10 +139,10 @@ class Samples:
                 said = f"{label} along a direction"
                 raise self._error(Fault(label, said, order, mode, slope_, expected, error))
         expected, error = compared(s)
-        largest = max(abs(expected), *map(abs, found.values()))
+        largest = max(abs(expected), *map(abs, slopes.values()))
         if _odd(s) or not CLEAR * error <= VISIBLE * largest:
             return None
-        return max(abs(x - expected) for x in found.values()) / largest
+        return max(abs(x - expected) for x in slopes.values()) / largest
 
     def _error(self, fault: Fault) -> GradientError:
         levels = self.levels

@@ -232,8 +232,8 @@ def _function_of(module: Module, name: str) -> Callable[[Sequence[Array]], list[
 
 def _lanes_differ(d: Declaration, module: Module, given: Sequence[Array]) -> str | None:
     """The first lane on which a batched form differs from the function, or None."""
-    found = _function_of(module, d.name)(given)
-    if found is None:
+    batched = _function_of(module, d.name)(given)
+    if batched is None:
         return None
     lanes = next((a.shape[x] for a, x in zip(given, d.axes, strict=True) if x is not None), 0)
     alone = module.led_by(d.of)
@@ -243,7 +243,7 @@ def _lanes_differ(d: Declaration, module: Module, given: Sequence[Array]) -> str
         ]
         question = Question(alone, picked)
         difference = differ(
-            question, Answer(tuple(np.asarray(r[lane]) for r in found), question.answer.told)
+            question, Answer(tuple(np.asarray(r[lane]) for r in batched), question.answer.told)
         )
         if difference is not None:
             return f"lane {lane}, {difference}"

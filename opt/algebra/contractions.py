@@ -55,17 +55,17 @@ def _spread(x: Value, at: int, columns: bool = False) -> Value:
 
 def _factors(value: Value) -> list[Broadcast]:
     """The factors of a product of elements, if all are repeated along some axis; else none."""
-    found: list[Broadcast] = []
+    factors: list[Broadcast] = []
     pending = [value]
-    while pending and len(found) <= MOST:
+    while pending and len(factors) <= MOST:
         match pending.pop():
             case Mul(x, y):
                 pending += [x, y]
             case Broadcast() as factor:
-                found.append(factor)
+                factors.append(factor)
             case _:
                 return []
-    return [] if len(found) > MOST else found
+    return [] if len(factors) > MOST else factors
 
 
 def _side(factors: Sequence[Broadcast], at: int, op: Sum) -> Value:

@@ -186,18 +186,18 @@ def gather(n: Nodes, op: ops.Gather, xs: Sequence[TypedName]) -> TypedName:
     at, inside = resolved(n, op, x, indices)
     free = indices.type.rank - op.batch
     if op.batch == 0:
-        found = n.one("Gather", (x, at), op.type, axis=op.axis)
+        picked = n.one("Gather", (x, at), op.type, axis=op.axis)
     else:
         moved = fronted(n, x, op.axis, op.batch)
         vectors = n.reshape(at, (*at.type.shape, 1))
         shape = (*at.type.shape, *moved.type.shape[op.batch + 1 :])
         rows = n.one("GatherND", (moved, vectors), x.type.with_shape(shape), batch_dims=op.batch)
-        found = n.permute(rows, _behind(op, free, op.type.rank))
+        picked = n.permute(rows, _behind(op, free, op.type.rank))
     if op.mode != "drop":
-        return found
+        return picked
     axes = (*range(op.batch), *range(op.axis, op.axis + free))
     mask = spread(n, inside, op.type.with_dtype(BOOL), axes)
-    return n.one("Where", (mask, found, n.number(0, op.dtype)), op.type)
+    return n.one("Where", (mask, picked, n.number(0, op.dtype)), op.type)
 
 
 def _behind(op: Any, free: int, rank: int) -> list[int]:

@@ -74,17 +74,17 @@ class Exchange(Scatter):
         size, count = x.shape[axis], int(np.prod(indices.shape[self.batch :], dtype=np.int64))
         safe, inside = self.resolve(indices, size)
         out = x.copy()
-        found = np.zeros((*x.shape[:axis], count, *x.shape[axis + 1 :]), x.dtype)
+        before = np.zeros((*x.shape[:axis], count, *x.shape[axis + 1 :]), x.dtype)
         if size:
             steps = [(key, k) for key in np.ndindex(*x.shape[: self.batch]) for k in range(count)]
             for key, k in reversed(steps) if self.reverse else steps:
                 if self.mode == "clip" or inside[key].reshape(-1)[k]:
-                    rows = updates.reshape(found.shape)[key]
+                    rows = updates.reshape(before.shape)[key]
                     along = (slice(None),) * (axis - self.batch)
                     place = (*along, safe[key].reshape(-1)[k])
-                    found[key][(*along, k)] = out[key][place]
+                    before[key][(*along, k)] = out[key][place]
                     out[key][place] = rows[(*along, k)]
-        return out, found.reshape(moved)
+        return out, before.reshape(moved)
 
     def combine(self, s: Scalars[S], old: S, new: S) -> S:
         return new
