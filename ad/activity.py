@@ -192,17 +192,17 @@ class Activity:
         if guess in self._guesses:
             self._asked.add(guess)
             return self._guesses[guess]
-        found = tuple(self.always(v.type) for v in ends)
+        flags = tuple(self.always(v.type) for v in ends)
         while True:
-            self._guesses[guess], count = found, len(known)
-            found = look()
-            if guess not in self._asked or found == self._guesses[guess]:
+            self._guesses[guess], count = flags, len(known)
+            flags = look()
+            if guess not in self._asked or flags == self._guesses[guess]:
                 break
             for late in list(known)[count:]:
                 del known[late]
         del self._guesses[guess]
         self._asked.discard(guess)
-        return found
+        return flags
 
 
 class Dependence(Activity):

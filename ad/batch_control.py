@@ -12,14 +12,7 @@ from dlvm.ir import BOOL, Dim, Function, FunctionRef, Op, TensorType, Value, spl
 from dlvm.ir.dims import symbol, symbols
 from dlvm.ir.rewrite import types_of
 from dlvm.ir.verify import unify
-from dlvm.ops import (
-    Call,
-    Checkpoint,
-    Kernel,
-    Permute,
-    Recompute,
-    Scan,
-)
+from dlvm.ops import Call, Checkpoint, Kernel, Permute, Recompute, Scan
 
 from .activity import Flags, is_tape
 from .batch import BATCHED, Batch, Lanes

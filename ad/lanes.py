@@ -11,29 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dlvm.ir import (
-    BOOL,
-    TAPE,
-    Builder,
-    Function,
-    Op,
-    Param,
-    TensorType,
-    Value,
-    splat,
-    zeros,
-)
+from dlvm.ir import BOOL, TAPE, Builder, Function, Op, Param, TensorType, Value, splat, zeros
 from dlvm.ir.rewrite import inline
-from dlvm.ops import (
-    And,
-    Broadcast,
-    Cond,
-    Not,
-    Pop,
-    Push,
-    Select,
-    While,
-)
+from dlvm.ops import And, Broadcast, Cond, Not, Pop, Push, Select, While
 
 from .activity import Flags, carried_count, is_tape, region_arguments
 from .batch import BATCHED, Batch, Body, Lanes, any_of, enters_again, inside, needs_mask

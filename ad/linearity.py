@@ -15,15 +15,7 @@ from dataclasses import dataclass, field
 
 from dlvm.ir import Builder, Function, Op, Param, TensorType, Value
 from dlvm.ir.rewrite import types_of
-from dlvm.ops import (
-    Custom,
-    CustomJvp,
-    CustomVjp,
-    EmptyTape,
-    Pop,
-    Push,
-    Structured,
-)
+from dlvm.ops import Custom, CustomJvp, CustomVjp, EmptyTape, Pop, Push, Structured
 
 from .activity import Dependence, Flags, flows
 from .live import free_values, live

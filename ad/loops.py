@@ -160,8 +160,8 @@ def _scan_backward(trip: Trip, n: int, m: int) -> Function:
     with Builder() as builder:
         out = split.write_pullback(kept, hoisted)
     active = (*trip.carries, *trip.slices, *trip.captured)
-    found = dict(zip(active, out, strict=False))
-    carried = [found[i] for i in (*trip.carries, *trip.captured)]
+    cotangents = dict(zip(active, out, strict=False))
+    carried = [cotangents[i] for i in (*trip.carries, *trip.captured)]
     params = (
         *(split.seeds[i] for i in trip.carries),
         *(split.sums[i] for i in trip.captured),
@@ -173,7 +173,7 @@ def _scan_backward(trip: Trip, n: int, m: int) -> Function:
         *hoisted.values(),
     )
     after = out[len(active) :]
-    results = (*carried, *after, *(found[i] for i in trip.slices))
+    results = (*carried, *after, *(cotangents[i] for i in trip.slices))
     return Function("body", params, tuple(builder.ops), results)
 
 

@@ -324,9 +324,7 @@ def flops_of(module: Module, name: str) -> Dim:
     from dlvm.opt.pipelines import meaning
     from dlvm.opt.regions.inlining import keep_reachable
 
-    full = expand(module)
-    first = full.function(name)
-    alone = Module((first, *(e for e in full.entries if e is not first)))
+    alone = expand(module).led_by(name)
     with guard.guarded(alone, "optimize"):
         return body_flops(passes.run(alone, (keep_reachable, *meaning())).main)
 

@@ -159,7 +159,7 @@ def run(
 
 def _applied(step: Pass, module: Module) -> Module:
     try:
-        found = step.run(module)
+        after = step.run(module)
     except (CompilerError, MemoryError, RecursionError):
         raise
     except Exception as error:
@@ -167,11 +167,11 @@ def _applied(step: Pass, module: Module) -> Module:
             raise
         said = f"the pass {step.name} raised {error!r}\non:\n{module}"
         raise CompilerError(said, stage=step.name) from error
-    if not isinstance(found, Module):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(after, Module):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise CompilerError(
-            f"the pass {step.name} returned {found!r}, not a module", stage=step.name
+            f"the pass {step.name} returned {after!r}, not a module", stage=step.name
         )
-    return found
+    return after
 
 
 def may_refuse(stage: str, error: Exception) -> bool:

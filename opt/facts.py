@@ -72,15 +72,15 @@ def needed(fn: Function) -> frozenset[Op]:
 def acting_functions(module: Module) -> frozenset[str]:
     """The functions of a module from which an effect is reached."""
     callers: dict[str, set[str]] = {}
-    found = {d.name for d in module.declarations}
+    acting = {d.name for d in module.declarations}
     for fn in module.functions:
         if fn.has_effect:
-            found.add(fn.name)
+            acting.add(fn.name)
         for name in called(fn):
             callers.setdefault(name, set()).add(fn.name)
-    pending = list(found)
+    pending = list(acting)
     while pending:
-        for caller in callers.get(pending.pop(), set()) - found:
-            found.add(caller)
+        for caller in callers.get(pending.pop(), set()) - acting:
+            acting.add(caller)
             pending.append(caller)
-    return frozenset(found)
+    return frozenset(acting)

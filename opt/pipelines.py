@@ -8,7 +8,7 @@ from __future__ import annotations
 from dlvm.base.errors import IRError
 from dlvm.opt.algebra.batching import batch_pieces
 from dlvm.opt.algebra.choosing import choose_factors
-from dlvm.opt.algebra.informing import inform
+from dlvm.opt.algebra.facts_into_regions import inform
 from dlvm.opt.algebra.joined_products import widen_products
 from dlvm.opt.algebra.rearranging import rearrange
 from dlvm.opt.kernels.fusion import fuse

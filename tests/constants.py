@@ -220,7 +220,11 @@ DECIDES: tuple[tuple[str, str, str], ...] = (
     ("opt.algebra.semidefinite.SMALLEST", "100 equations", "10 equations"),
     ("opt.kernels.filling.LEAST", "exponentials in 100 rows", "exponentials in 10 rows"),
     ("opt.kernels.fusion.LARGE", "a window of 300 columns", "a window of 130 columns"),
-    ("opt.kernels.siblings.SMALL_BYTES", "sorts of 20000 elements", "sorts of 4000 elements"),
+    (
+        "opt.kernels.horizontal_fusion.SMALL_BYTES",
+        "sorts of 20000 elements",
+        "sorts of 4000 elements",
+    ),
     ("opt.regions.branches.CHEAP", "a branch of 1000 elements", "a branch of 128 elements"),
 )
 """Constants, each with the decision that ten times as much changes, and the one for a tenth."""
@@ -277,12 +281,12 @@ OTHERS: dict[str, str] = {
     "opt.kernels.fusion.ROWWISE": "the order of a sum, and so a part of its meaning",
     "opt.kernels.fusion.SEQUENTIAL": "the order of a sum, and so a part of its meaning",
     "opt.kernels.fusion.FEW": "limits the code of a kernel",
-    "opt.kernels.siblings.MOST_BUFFERS": "limits the code of a kernel",
+    "opt.kernels.horizontal_fusion.MOST_BUFFERS": "limits the code of a kernel",
     "opt.recompute.ordering.FEW": "limits the time of a compile",
     "opt.recompute.recomputing.MOST_RECOMPUTED": "limits the time of a compile",
     "opt.recompute.recomputing.TRIED": "limits the time of a compile",
     "opt.recompute.recomputing.LARGEST": "limits the time of a compile",
     "opt.regions.branches.SMALL_CONSTANT": "limits the memory of constants that are copied",
-    "opt.telling.MOST": "limits the time of a compile",
+    "opt.law_report.MOST": "limits the time of a compile",
 }
 """What stands beside prices and is none: limits, units, sizes of tiles and orders of sums."""

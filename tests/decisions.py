@@ -26,8 +26,8 @@ from dlvm.gen.schedule.planner import Planner
 from dlvm.gen.schedule.text import schedule_text
 from dlvm.ir import F32, Module, parse
 from dlvm.ops import Kernel, Matmul, Structured
+from dlvm.opt.law_report import helpful_assumptions
 from dlvm.opt.pipelines import DEFAULT, MEANING
-from dlvm.opt.telling import helpful_assumptions
 from dlvm.target import Target
 from tests.gen.compiled import USUAL
 

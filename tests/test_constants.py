@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[1]
 FOLDERS = ("ad", "opt", "gen/lower", "gen/products", "gen/program", "gen/schedule")
 """Whoever asks the cost model in these folders may compare its answers with a price."""
 COST_MODEL = ("dlvm.cost", "dlvm.gen.schedule.cost", "dlvm.gen.program.parallel")
-BESIDE = ("dlvm.opt.kernels.siblings",)
+BESIDE = ("dlvm.opt.kernels.horizontal_fusion",)
 """Modules that compare bytes with a price, and need not ask for them."""
 FACTORS = (10, 0.1)
 PRICES = {constant for constant, _, _ in DECIDES}

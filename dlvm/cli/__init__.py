@@ -110,17 +110,17 @@ def parser() -> argparse.ArgumentParser:
     """The parser of the command line, assembled from the commands."""
     from dlvm import __version__
 
-    found = argparse.ArgumentParser(
+    parser = argparse.ArgumentParser(
         prog="dlvm",
         description="Staged linear algebra: look at programs, run, check and measure them.",
         epilog="exit codes: 0 success; 1 the program failed or a check did not hold; "
         "2 the command line is wrong; 3 dlvm itself failed",
     )
-    found.add_argument("--version", action="version", version=f"dlvm {__version__}")
-    commands = found.add_subparsers(title="commands", metavar="command", required=True)
+    parser.add_argument("--version", action="version", version=f"dlvm {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="command", required=True)
     for command in COMMANDS:
         command.add(commands)
-    return found
+    return parser
 
 
 def _said(kind: str, error: Exception, code: int) -> int:

@@ -111,8 +111,8 @@ def _gradient(module: Module, arrays: Sequence[Array]) -> tuple[bool | None, str
     """Compares the adjoint along a direction with finite differences; parameter by parameter
     where that is inconclusive.
     """
-    from dlvm.testing.blame import is_surrogate
     from dlvm.trust.derivatives import stating
+    from dlvm.trust.rules import is_surrogate
 
     main = module.main
     if not differentiable(module):
@@ -125,11 +125,11 @@ def _gradient(module: Module, arrays: Sequence[Array]) -> tuple[bool | None, str
         places = sorted({f"{op.name} at {op.origin}" if op.origin else op.name for op in own})
         what = "the program has derivatives that are meant to differ from its slopes"
         return None, f"{what}: {', '.join(places)}"
-    found = _slopes(module, wrt, arrays)
-    if found is None:
+    slopes = _slopes(module, wrt, arrays)
+    if slopes is None:
         return None, "the program raises an error"
-    if found.tells:
-        return found.agree, str(found)
+    if slopes.tells:
+        return slopes.agree, str(slopes)
     alone = {main.params[i].name: _slopes(module, (i,), arrays) for i in wrt}
     wrong = [f"{name}: {s}" for name, s in alone.items() if s and s.tells and not s.agree]
     if wrong:
@@ -137,14 +137,14 @@ def _gradient(module: Module, arrays: Sequence[Array]) -> tuple[bool | None, str
     unclear = [name for name, s in alone.items() if s is None or not s.tells]
     if not unclear:
         return True, f"the slopes along {', '.join(alone)} agree with differences, one by one"
-    return None, f"{found}: inconclusive for {', '.join(unclear)}, such as at a kink"
+    return None, f"{slopes}: inconclusive for {', '.join(unclear)}, such as at a kink"
 
 
 def _wrong_rule(module: Module, arrays: Sequence[Array]) -> str | None:
     """The first derivative that the program states and that is wrong by itself."""
-    from dlvm.testing.blame import guilty
     from dlvm.testing.gradients import is_wrong
     from dlvm.trust.derivatives import differentiated
+    from dlvm.trust.rules import guilty
 
     for program, given in differentiated(module, arrays):
         blame = guilty(program, given, 1, is_wrong, of_values=False, stated=True)

@@ -61,18 +61,18 @@ def run(options: argparse.Namespace) -> int:
 
 def steps(traced: Module, names: str | None) -> list[Step]:
     """The program before and after the expansion of derivatives and each pass."""
-    found: list[Step] = []
+    stages: list[Step] = []
     now = str(traced)
 
     def watch(name: str, module: Module, _: float = 0) -> None:
         nonlocal now
         before, now = now, str(module)
-        found.append(Step(name, before, now))
+        stages.append(Step(name, before, now))
 
     if traced.declarations:
         watch("differentiate", expand(traced))
     passed(traced, pipeline(names), watch)
-    return found
+    return stages
 
 
 def _colour(line: str) -> str:

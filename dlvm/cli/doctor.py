@@ -167,18 +167,18 @@ def _cache(problems: list[str]) -> dict[str, Any]:
     from dlvm.gen.llvm.cache import store
     from dlvm.gen.llvm.disk import Refused
 
-    found = store()
-    if found is None:
+    cache = store()
+    if cache is None:
         return {"cache": "off"}
     try:
-        damaged = found.damaged()
+        damaged = cache.damaged()
     except (OSError, Refused) as error:
         problems.append(f"the cache: {error}")
-        return {"cache": str(found.folder)}
+        return {"cache": str(cache.folder)}
     if damaged:
         problems.append(f"damaged files in the cache: {len(damaged)}; see dlvm cache verify")
-    held = sum(e.bytes for e in found.entries())
-    return {"cache": f"{found.folder}, {size(held)} of {size(found.limit)}"}
+    held = sum(e.bytes for e in cache.entries())
+    return {"cache": f"{cache.folder}, {size(held)} of {size(cache.limit)}"}
 
 
 def _variables(problems: list[str]) -> dict[str, Any]:

@@ -61,18 +61,18 @@ def add(commands: Any) -> None:
 def run_repro(options: argparse.Namespace) -> int:
     """Replays a file; returns 0 if nothing fails, 3 for the same failure, 1 for another one."""
     kept = reproducer_in(options.file)
-    found = _replayed(kept, options.seconds)
-    same = found is not None and (kept.failure is None or found.same == kept.failure.same)
+    failure = _replayed(kept, options.seconds)
+    same = failure is not None and (kept.failure is None or failure.same == kept.failure.same)
     if options.json:
-        facts = {"fails": found is not None, "same": same}
-        print_json({**facts, "failure": None if found is None else found.to_dict()})
-    elif found is None:
+        facts = {"fails": failure is not None, "same": same}
+        print_json({**facts, "failure": None if failure is None else failure.to_dict()})
+    elif failure is None:
         print(coloured("does not fail", "green"))
     else:
         how = "fails" if kept.failure is None else "fails in the same way"
         print(coloured(how if same else "fails in another way", "red"))
-        print(found)
-    return 0 if found is None else SAME if same else OTHER
+        print(failure)
+    return 0 if failure is None else SAME if same else OTHER
 
 
 def _replayed(kept: Reproducer, seconds: float) -> Failure | None:

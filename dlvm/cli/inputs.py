@@ -16,14 +16,7 @@ from dlvm.dsl.trace.trees import flatten, map_leaves
 from dlvm.ir import Array, TensorType
 from dlvm.ir.dims import evaluate, symbols
 
-from .naming import (
-    add_named,
-    add_schedule,
-    array_file,
-    call_written,
-    module_named,
-    schedule_named,
-)
+from .naming import add_named, add_schedule, array_file, call_written, module_named, schedule_named
 
 USUAL_SIZE = 4
 

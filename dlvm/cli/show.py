@@ -82,7 +82,7 @@ def _text(road: Road, stage: str, lines: bool | None) -> str:
 
 def _laws(module: Module) -> int:
     """Prints each law that is applied, and the assumptions that would save more."""
-    from dlvm.opt.telling import applied_laws, helpful_assumptions
+    from dlvm.opt.law_report import applied_laws, helpful_assumptions
 
     for applied in applied_laws(module):
         print(applied)

@@ -11,18 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dlvm import ops
-from dlvm.ir import (
-    I64,
-    Builder,
-    Function,
-    Op,
-    Param,
-    TensorType,
-    Value,
-    as_tuple,
-    splat,
-    zeros,
-)
+from dlvm.ir import I64, Builder, Function, Op, Param, TensorType, Value, as_tuple, splat, zeros
 from dlvm.ir.dims import product
 from dlvm.ops import Cast, Reduction, Running, scalar_region
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from dlvm import ops
 from dlvm.ir import Op
 from dlvm.ops import Elementwise
+from dlvm.ops.elements.rounding import Rounding
 
 
 class Names(NamedTuple):
@@ -78,8 +79,11 @@ NAMES: dict[type[Elementwise], Names] = {
     ops.IsInf: Names("", "IsInf", only_read="chlo.is_inf"),
     ops.IsFinite: Names(only_read="is_finite"),
 }
-FLOATS_ONLY = (ops.Floor, ops.Ceil, ops.Round, ops.Trunc, ops.Fmod, ops.IsNan, ops.IsInf)
-"""Formats have these of floats alone; of integers they are written by their formulas."""
+
+
+def floats_only(op: Op) -> bool:
+    """Whether formats have it of floats alone; of integers it is written by its formula."""
+    return isinstance(op, Rounding | ops.Fmod | ops.IsNan | ops.IsInf)
 
 
 def names_of(op: Op) -> Names:

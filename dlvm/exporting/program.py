@@ -22,12 +22,7 @@ from dlvm.opt.laws.markers import forget, pass_stops
 from dlvm.opt.laws.simplification import fold_constants, simplify
 from dlvm.opt.regions import inlining
 from dlvm.opt.regions.dropping import drop
-from dlvm.opt.regions.inlining import (
-    inline_calls,
-    keep_reachable,
-    open_checkpoints,
-    open_recompute,
-)
+from dlvm.opt.regions.inlining import inline_calls, keep_reachable, open_checkpoints, open_recompute
 from dlvm.opt.regions.lowering import lower, open_solves
 from dlvm.opt.regions.sharing import share
 
@@ -66,13 +61,13 @@ class Program:
 def program_of(f: Any, args: Sequence[Any], named: dict[str, Any]) -> Program:
     """The function for such arguments; arrays that it captures become constants."""
     staged: StagedFunction[..., Any] = f if is_staged(f) else StagedFunction(f)
-    found = staged.applied(args, named, specs=True)
-    captured = len(found.program.trace.arrays)
-    plain = passes.run(expand(found.module), PLAIN)
+    applied = staged.applied(args, named, specs=True)
+    captured = len(applied.program.trace.arrays)
+    plain = passes.run(expand(applied.module), PLAIN)
     _check_calls(plain.main)
-    free = len(found.module.main.params) - captured
-    fn = _with_constants(plain.main, free, found.arrays[free:])
-    return Program(fn, tuple(found.labels[:free]), tuple(found.results), staged.label)
+    free = len(applied.module.main.params) - captured
+    fn = _with_constants(plain.main, free, applied.arrays[free:])
+    return Program(fn, tuple(applied.labels[:free]), tuple(applied.results), staged.label)
 
 
 def _check_calls(fn: Function) -> None:

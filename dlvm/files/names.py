@@ -21,10 +21,10 @@ RESERVED = "__metadata__"
 
 def names_of(what: str, spec: Spec, tree: str) -> list[str]:
     """The name of each leaf. Two leaves of one name are an error, which calls the tree ``tree``."""
-    found = [".".join(map(str, path)) if path else ALONE for path in keys(spec)]
-    for text, count in Counter(found).items():
+    names = [".".join(map(str, path)) if path else ALONE for path in keys(spec)]
+    for text, count in Counter(names).items():
         if count > 1 or text == RESERVED or not _is_text(text):
-            every = zip(found, labels(spec, tree), strict=True)
+            every = zip(names, labels(spec, tree), strict=True)
             at = [label for name, label in every if name == text]
             raise ArgumentError(
                 f"{what}: {' and '.join(at[:2])} can't have the name {text!r} in a file"
@@ -32,7 +32,7 @@ def names_of(what: str, spec: Spec, tree: str) -> list[str]:
                 origin=user_origin(),
                 remedy="rename a key of the dict: a name in a file is the keys with dots between",
             )
-    return found
+    return names
 
 
 def path_of(what: str, path: Any, usage: str) -> str:

@@ -20,7 +20,7 @@ from .core import (
 )
 from .dims import Dim, Expr
 from .module import Module, hooks
-from .rewrite import RULES, Rule, inline, rewrite, rules, transform
+from .rewrite import RULES, Rule, inline, rearrangement, rewrite, rules, transform
 from .text.parser import parse
 from .types import (
     BF16,
@@ -88,6 +88,7 @@ __all__ = [
     "inline",
     "literal",
     "parse",
+    "rearrangement",
     "rewrite",
     "rules",
     "splat",

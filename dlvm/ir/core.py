@@ -140,8 +140,8 @@ class Op(Value):
     """Base class of every operation; a subclass is the one place that describes its operation.
 
     Annotated fields are its operands (``Value``, ``tuple[Value, ...]``), regions (``Function``),
-    declared result types (``types``) and attributes (all others). The class's docstring is its
-    documentation, and its methods are its rules.
+    declared result types (``types``) and attributes (all others); those of a base class come
+    first. The class's docstring is its documentation, and its methods are its rules.
     """
 
     name: ClassVar[str]
@@ -177,9 +177,9 @@ class Op(Value):
     """Rewrite sweeps for which this operation was already a fixed point; see ``rewrite.settle``."""
 
     def __init_subclass__(cls) -> None:
+        cls.layout = layout_of(cls, cls.layout)
         if "name" not in cls.__dict__:
             return
-        cls.layout = layout_of(cls, cls.layout)
         cls.__match_args__ = tuple(s.name for s in cls.layout)
         if "__init__" not in cls.__dict__:
             cls.__init__ = constructor_of(cls.__qualname__, cls.layout)

@@ -94,6 +94,11 @@ class Module:
             raise IRError(f"@{name} is declared but not yet expanded")
         return entry
 
+    def led_by(self, name: str) -> Module:
+        """The module with this entry first, so that the function is ``main``."""
+        first = self.entry(name)
+        return Module((first, *(e for e in self.entries if e is not first)))
+
     def __contains__(self, name: str) -> bool:
         return name in self._index
 

@@ -8,16 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from .dims import (
-    Call,
-    Dim,
-    Expr,
-    Monomial,
-    floordiv,
-    mod,
-    product,
-    terms_of,
-)
+from .dims import Call, Dim, Expr, Monomial, floordiv, mod, product, terms_of
 
 Index = tuple[Dim, ...]
 T = TypeVar("T")

@@ -37,15 +37,15 @@ SQUARE = frozenset(IMPLIED) - {"nonnegative", "lower", "upper"}
 
 def closed(stated: Iterable[str]) -> Properties:
     """Some properties with all that follow from them."""
-    found = set(stated)
-    pending = list(found)
+    properties = set(stated)
+    pending = list(properties)
     while pending:
-        new = set(IMPLIED[pending.pop()]) - found
-        found |= new
+        new = set(IMPLIED[pending.pop()]) - properties
+        properties |= new
         pending += new
-    triangular = {"lower", "upper"} <= found or (
-        "symmetric" in found and found & {"lower", "upper"}
+    triangular = {"lower", "upper"} <= properties or (
+        "symmetric" in properties and properties & {"lower", "upper"}
     )
-    if triangular and "diagonal" not in found:
-        return closed((*found, "diagonal"))
-    return frozenset(found)
+    if triangular and "diagonal" not in properties:
+        return closed((*properties, "diagonal"))
+    return frozenset(properties)

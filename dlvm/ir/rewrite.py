@@ -18,7 +18,7 @@ from dlvm.base.errors import CompilerError
 from .core import Builder, Function, Op, Param, Value
 from .decisions import listens, may_replace
 from .dims import Dim
-from .numerics import EXACT, LawClass
+from .numerics import EXACT, ROUNDING, LawClass
 from .types import TensorType, known
 
 RuleOp = TypeVar("RuleOp", bound=Op)
@@ -84,6 +84,18 @@ def rewrite(
         return law
 
     return register
+
+
+def rearrangement(
+    *roots: type[RuleOp],
+    example: Example | tuple[Example, ...],
+    given: tuple[str, ...],
+    law_class: LawClass = ROUNDING,
+) -> Callable[[Callable[[RuleOp], Value | None]], Callable[[RuleOp], Value | None]]:
+    """Register a law that ``rearrange`` applies where it is cheaper, supposing finite operands."""
+    return rewrite(
+        *roots, example=example, given=given, law_class=law_class, weighed=True, keeps=False
+    )
 
 
 def rules() -> Iterable[Rule]:

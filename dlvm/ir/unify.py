@@ -77,18 +77,18 @@ class _Equation:
         unknown = {s for s in symbols(pattern) if s not in known}
         if len(unknown) > 1:
             return False
-        found: Dim | None = None
+        solution: Dim | None = None
         strange = {s: symbol(f"?{s}") for s in unknown}
         rest = substitute(pattern, {**known, **strange})
         if not unknown:
-            found = rest if rest == self.size else None
+            solution = rest if rest == self.size else None
         for name in unknown:
             if as_line(rest, f"?{name}") is None:
                 return False
-            found = solve(rest, self.size, f"?{name}")
-            if found is not None:
-                known[name], told[name] = found, f"axis {self.axis} of {self.label}, {self.type}"
-        if found is None:
+            solution = solve(rest, self.size, f"?{name}")
+            if solution is not None:
+                known[name], told[name] = solution, f"axis {self.axis} of {self.label}, {self.type}"
+        if solution is None:
             sides = (pattern, self.size)
             notes = tuple(f"{s} = {known[s]}: {told[s]}" for s in symbols(pattern) if s in told)
             raise ShapeError(

@@ -161,7 +161,7 @@ def _flipped(w: Any, count: int, groups: int) -> Any:
 
 def _orders(name: str, layout: Any, x: Any, w: Any) -> tuple[tuple[int, ...], ...]:
     """Where batch, space and channels are in the images, the weights and the result."""
-    found: Any = layout
+    layouts: Any = layout
     rank, ranks = x.ndim, {x.ndim, w.ndim}
     if ranks - {3, 4, 5} or len(ranks) > 1:
         raise ShapeError(
@@ -171,19 +171,19 @@ def _orders(name: str, layout: Any, x: Any, w: Any) -> tuple[tuple[int, ...], ..
             remedy="write x[None] for a batch of one",
         )
     space = AXES[5 - rank :]
-    if found in LAYOUTS:
-        last = found == "channels_last"
+    if layouts in LAYOUTS:
+        last = layouts == "channels_last"
         names = (f"N{space}C", f"{space}IO") if last else (f"NC{space}", f"OI{space}")
-        found = (*names, names[0])
+        layouts = (*names, names[0])
     wanted = (f"N{space}C", f"{space}IO", f"N{space}C")
-    if not isinstance(layout, str | tuple) or [*map(_letters, found)] != [*map(_letters, wanted)]:
+    if not isinstance(layout, str | tuple) or [*map(_letters, layouts)] != [*map(_letters, wanted)]:
         raise ArgumentError(
             f"{name}: expected layout 'channels_last', 'channels_first' or orders of the letters "
             f"{wanted}, found {layout!r}",
             origin=user_origin(),
             remedy="write layout='channels_last'",
         )
-    pairs = zip(found, wanted, strict=True)
+    pairs = zip(layouts, wanted, strict=True)
     return tuple(tuple(given.index(a) for a in letters) for given, letters in pairs)
 
 

@@ -15,17 +15,17 @@ NEWEST = 28
 
 def versions_of(message: Message) -> dict[str, int]:
     """The version of each domain that a model was written for."""
-    found: dict[str, int] = {}
+    versions: dict[str, int] = {}
     for o in message.opset_import:
         domain = "" if (o.domain or "") in STANDARD else o.domain or ""
-        found[domain] = o.version or 1
-    if found.get("", 1) > NEWEST:
+        versions[domain] = o.version or 1
+    if versions.get("", 1) > NEWEST:
         raise Unsupported(
-            f"onnx: the model was written for version {found['']} of the operations, and dlvm "
+            f"onnx: the model was written for version {versions['']} of the operations, and dlvm "
             f"knows those up to {NEWEST}",
             remedy=f"export it with opset_version={NEWEST}",
         )
-    return found
+    return versions
 
 
 def check(graph: Graph, functions: Mapping[Key, Function]) -> None:

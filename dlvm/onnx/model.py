@@ -16,13 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from dlvm.base.errors import (
-    ArgumentError,
-    CallError,
-    CompilerError,
-    UserError,
-    did_you_mean,
-)
+from dlvm.base.errors import ArgumentError, CallError, CompilerError, UserError, did_you_mean
 from dlvm.dsl.call.function import StagedFunction
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.scopes import user_origin

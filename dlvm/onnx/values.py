@@ -110,25 +110,25 @@ class Symbols:
 def typed(name: str, value: Value, x: Any) -> Array:
     """An input as an array of its type; another element type or rank is refused."""
     plain = not hasattr(x, "dtype")
-    found = np.asarray(x, value.dtype) if plain else np.asarray(x)
-    if value.dtype is not None and found.dtype != value.dtype:
+    array = np.asarray(x, value.dtype) if plain else np.asarray(x)
+    if value.dtype is not None and array.dtype != value.dtype:
         raise DTypeError(
             f"onnx: expected the input {name!r} of type {value}, found elements of type "
-            f"{found.dtype}",
+            f"{array.dtype}",
             origin=user_origin(),
             remedy=f"write x.astype({value.dtype.name!r})",
         )
     shape = value.shape
-    pairs = [] if shape is None else [*zip(shape, found.shape, strict=False)]
+    pairs = [] if shape is None else [*zip(shape, array.shape, strict=False)]
     if shape is not None and (
-        len(shape) != found.ndim or any(isinstance(n, int) and n != m for n, m in pairs)
+        len(shape) != array.ndim or any(isinstance(n, int) and n != m for n, m in pairs)
     ):
         raise ShapeError(
-            f"onnx: expected the input {name!r} of type {value}, found the shape {found.shape}",
+            f"onnx: expected the input {name!r} of type {value}, found the shape {array.shape}",
             origin=user_origin(),
             remedy="give an array of this shape; repr(m) shows the shapes of all inputs",
         )
-    return found
+    return array
 
 
 def spec_of(value: Value | None, x: Array) -> Spec:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.words.namespace import xp
@@ -55,30 +56,48 @@ def weight(decay: Any, steps: Any) -> Any:
     return 1 - number(decay) ** steps
 
 
-@dataclass(frozen=True)
-class Trace:
-    """``t = g + decay * t``."""
+class OneMoment(ABC):
+    """A part that remembers one number for each element."""
 
-    decay: Any
-    nesterov: bool
+    state: ClassVar[type[Any]]
+
+    @abstractmethod
+    def _leaf(self, x: Any, moment: Any) -> tuple[Any, Any]:
+        """What one array of gradients becomes, and what is remembered of it."""
+
+    def _first(self) -> Any:
+        """What is remembered before the first step."""
+        return 0.0
 
     @facing_users
     def init(self, params: Any) -> Any:
-        """Zeros."""
-        return TraceState(filled(params))
+        """The first moment in each place."""
+        return self.state(filled(params, self._first()))
 
     @facing_users
     def update(self, updates: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
-        """``t``, or by Nesterov ``g + decay * t``."""
+        """What gradients become, and the new moments."""
 
-        def leaf(g: Any, t: Any) -> tuple[Any, Any]:
-            x = wide(g)
-            decay = scalar(self.decay, x)
-            t = x + decay * t
-            return cast(x + decay * t if self.nesterov else t, element_type(g)), t
+        def leaf(g: Any, moment: Any) -> tuple[Any, Any]:
+            moved, moment = self._leaf(wide(g), moment)
+            return cast(moved, element_type(g)), moment
 
-        moved, sums = each("update", leaf, 2, gradients=updates, state=state.trace)
-        return moved, TraceState(sums)
+        moved, moments = each("update", leaf, 2, gradients=updates, state=state[0])
+        return moved, self.state(moments)
+
+
+@dataclass(frozen=True)
+class Trace(OneMoment):
+    """``t = g + decay * t``, and by Nesterov ``g + decay * t`` once more."""
+
+    decay: Any
+    nesterov: bool
+    state = TraceState
+
+    def _leaf(self, x: Any, moment: Any) -> tuple[Any, Any]:
+        decay = scalar(self.decay, x)
+        moment = x + decay * moment
+        return x + decay * moment if self.nesterov else moment, moment
 
 
 @dataclass(frozen=True)
@@ -161,53 +180,31 @@ class ScaleByRms:
 
 
 @dataclass(frozen=True)
-class ScaleByRss:
+class ScaleByRss(OneMoment):
     """``g / sqrt(s + eps)`` with the sum s of all squares; 0 where that is 0."""
 
     initial: Any
     eps: Any
+    state = RssState
 
-    @facing_users
-    def init(self, params: Any) -> Any:
-        """The initial value in each place."""
-        return RssState(filled(params, self.initial))
+    def _first(self) -> Any:
+        return self.initial
 
-    @facing_users
-    def update(self, updates: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
-        """Gradients in units of the root of their squares so far."""
-
-        def leaf(g: Any, s: Any) -> tuple[Any, Any]:
-            x = wide(g)
-            s = s + x * x
-            u = xp.where(s == 0, 0, x / xp.sqrt(xp.where(s == 0, 1, s + scalar(self.eps, x))))
-            return cast(u, element_type(g)), s
-
-        moved, squares = each("update", leaf, 2, gradients=updates, state=state.sum_of_squares)
-        return moved, RssState(squares)
+    def _leaf(self, x: Any, moment: Any) -> tuple[Any, Any]:
+        s = moment + x * x
+        return xp.where(s == 0, 0, x / xp.sqrt(xp.where(s == 0, 1, s + scalar(self.eps, x)))), s
 
 
 @dataclass(frozen=True)
-class ScaleByLion:
+class ScaleByLion(OneMoment):
     """The sign of a decaying mean that counts the newest gradient more than the one remembered."""
 
     b1: Any
     b2: Any
+    state = LionState
 
-    @facing_users
-    def init(self, params: Any) -> Any:
-        """Zeros."""
-        return LionState(filled(params))
-
-    @facing_users
-    def update(self, updates: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
-        """-1, 0 or 1 in each place."""
-
-        def leaf(g: Any, m: Any) -> tuple[Any, Any]:
-            x = wide(g)
-            return cast(xp.sign(mean(self.b1, m, x)), element_type(g)), mean(self.b2, m, x)
-
-        moved, mu = each("update", leaf, 2, gradients=updates, state=state.mu)
-        return moved, LionState(mu)
+    def _leaf(self, x: Any, moment: Any) -> tuple[Any, Any]:
+        return xp.sign(mean(self.b1, moment, x)), mean(self.b2, moment, x)
 
 
 @facing_users

@@ -90,7 +90,7 @@ class Lbfgs:
         d = direction(state, g, self.scale_init_precond)
         slope, dtype = dot(g, d), element_type(x)
         start = Point(xp.zeros_like(slope), same(cast(xp.asarray(value), dtype)), slope, g)
-        found = search(
+        searched = search(
             _evaluation(value_fn, where),
             x,
             d,
@@ -98,10 +98,10 @@ class Lbfgs:
             xp.ones_like(slope),
             self.max_linesearch_steps,
         )
-        s = found.t * d
-        after = remembered(state, s, found.grad - g, found.t)
-        grads = where.tree(found.grad)
-        return where.tree(s), after._replace(value=same(found.value), grad=grads)
+        s = searched.t * d
+        after = remembered(state, s, searched.grad - g, searched.t)
+        grads = where.tree(searched.grad)
+        return where.tree(s), after._replace(value=same(searched.value), grad=grads)
 
 
 def _evaluation(value_fn: Callable[[Any], Any], where: Layout) -> Callable[[Any], tuple[Any, Any]]:

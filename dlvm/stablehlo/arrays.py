@@ -12,56 +12,56 @@ from typing import Any
 
 from dlvm import ops
 from dlvm.exporting.formulas import Formula, combining, identities
+from dlvm.exporting.inlining import Inline, TypedName
 from dlvm.ir import BOOL, I64, Builder, Dim, Function, Op, Param, TensorType, Value, literal
 from dlvm.ops import Reduction, Scatter
 from dlvm.ops.arrays.scattering import SCATTERS
 
 from .elements import compared, converted, selected
 from .spelling import integers, listed
-from .text import Term, Text, fixed
+from .text import Text, fixed
 
-Inline = Callable[[Function, Sequence[Term]], tuple[Term, ...]]
-Form = Callable[[Text, Any, Sequence[Term], Inline], Term | tuple[Term, ...]]
+Form = Callable[[Text, Any, Sequence[TypedName], Inline], TypedName | tuple[TypedName, ...]]
 
 
 # -- values from nothing, and movement ------------------------------------------------------------
 
 
-def constant(t: Text, op: ops.Constant, xs: Sequence[Term], inline: Inline) -> Term:
+def constant(t: Text, op: ops.Constant, xs: Sequence[TypedName], inline: Inline) -> TypedName:
     """An array that is part of the program."""
     if not op.value.size:
         return t.filled(0, op.type)
     return t.constant(op.value, op.dtype)
 
 
-def dim(t: Text, op: ops.DimSize, xs: Sequence[Term], inline: Inline) -> Term:
+def dim(t: Text, op: ops.DimSize, xs: Sequence[TypedName], inline: Inline) -> TypedName:
     """A size as a number."""
     return t.size(op.size)
 
 
-def iota(t: Text, op: ops.Iota, xs: Sequence[Term], inline: Inline) -> Term:
+def iota(t: Text, op: ops.Iota, xs: Sequence[TypedName], inline: Inline) -> TypedName:
     """Counting; small integers wrap, so that they are made of i64."""
     if op.dtype.is_integer and op.dtype.bits < 64:
         return converted(t, t.iota(op.type.with_dtype(I64), 0), op.dtype)
     return t.iota(op.type, 0)
 
 
-def reshape(t: Text, op: ops.Reshape, xs: Sequence[Term], inline: Inline) -> Term:
+def reshape(t: Text, op: ops.Reshape, xs: Sequence[TypedName], inline: Inline) -> TypedName:
     """Another shape."""
     return t.reshape(xs[0], op.type)
 
 
-def permute(t: Text, op: ops.Permute, xs: Sequence[Term], inline: Inline) -> Term:
+def permute(t: Text, op: ops.Permute, xs: Sequence[TypedName], inline: Inline) -> TypedName:
     """The axes in another order."""
     return t.one("transpose", xs, op.type, {"permutation": integers(op.perm)})
 
 
-def broadcast(t: Text, op: ops.Broadcast, xs: Sequence[Term], inline: Inline) -> Term:
+def broadcast(t: Text, op: ops.Broadcast, xs: Sequence[TypedName], inline: Inline) -> TypedName:
     """Repeated along new axes."""
     return t.broadcast(xs[0], op.type, op.axes)
 
 
-def concat(t: Text, op: ops.Concat, xs: Sequence[Term], inline: Inline) -> Term:
+def concat(t: Text, op: ops.Concat, xs: Sequence[TypedName], inline: Inline) -> TypedName:
     """Joined along an axis."""
     return t.one("concatenate", xs, op.type, {"dimension": f"{op.axis} : i64"})
 
@@ -69,7 +69,7 @@ def concat(t: Text, op: ops.Concat, xs: Sequence[Term], inline: Inline) -> Term:
 # -- windows --------------------------------------------------------------------------------------
 
 
-def cut(t: Text, op: ops.Slice, xs: Sequence[Term], inline: Inline) -> Term:
+def cut(t: Text, op: ops.Slice, xs: Sequence[TypedName], inline: Inline) -> TypedName:
     """A window; steps back are steps forward, reversed."""
     back = [i for i, step in enumerate(op.steps) if step < 0]
     numbers = [*zip(op.starts, op.sizes, op.steps, strict=True)]
@@ -80,8 +80,8 @@ def cut(t: Text, op: ops.Slice, xs: Sequence[Term], inline: Inline) -> Term:
 
 
 def window(
-    t: Text, x: Term, starts: tuple[Dim, ...], result: TensorType, steps: tuple[int, ...]
-) -> Term:
+    t: Text, x: TypedName, starts: tuple[Dim, ...], result: TensorType, steps: tuple[int, ...]
+) -> TypedName:
     """The elements from ``starts`` on, ``steps`` apart."""
     numbers = [*zip(starts, result.shape, steps, strict=True)]
     if any(n == 0 for n in result.shape):
@@ -95,7 +95,7 @@ def window(
     return t.one("real_dynamic_slice", (x, *places), result)
 
 
-def pad(t: Text, op: ops.Pad, xs: Sequence[Term], inline: Inline) -> Term:
+def pad(t: Text, op: ops.Pad, xs: Sequence[TypedName], inline: Inline) -> TypedName:
     """Zeros around."""
     zero = t.constant(literal(0, op.dtype), op.dtype)
     none = (0,) * op.type.rank
@@ -107,12 +107,12 @@ def pad(t: Text, op: ops.Pad, xs: Sequence[Term], inline: Inline) -> Term:
     return t.one("dynamic_pad", (xs[0], zero, *sizes), op.type)
 
 
-def update(t: Text, op: ops.Update, xs: Sequence[Term], inline: Inline) -> Term:
+def update(t: Text, op: ops.Update, xs: Sequence[TypedName], inline: Inline) -> TypedName:
     """A window without steps replaced."""
     return t.one("dynamic_update_slice", (*xs, *map(t.size, op.starts)), op.type)
 
 
-def taken(t: Text, x: Term, i: Term) -> Term:
+def taken(t: Text, x: TypedName, i: TypedName) -> TypedName:
     """Row ``i`` of the leading axis."""
     shape, zero = x.type.shape, t.size(0)
     single = x.type.with_shape((1, *shape[1:]))
@@ -128,13 +128,13 @@ def taken(t: Text, x: Term, i: Term) -> Term:
     return t.reshape(found, x.type.with_shape(shape[1:]))
 
 
-def _at(t: Text, i: Term, rank: int) -> Term:
+def _at(t: Text, i: TypedName, rank: int) -> TypedName:
     row = TensorType(I64, (1,))
     parts = [t.one("reshape", (v,), row) for v in (i, *(t.size(0) for _ in range(rank - 1)))]
     return t.one("concatenate", parts, TensorType(I64, (rank,)), {"dimension": "0 : i64"})
 
 
-def placed(t: Text, whole: Term, row: Term, i: Term) -> Term:
+def placed(t: Text, whole: TypedName, row: TypedName, i: TypedName) -> TypedName:
     """The array with row ``i`` of its leading axis replaced."""
     shape = whole.type.shape
     single = t.reshape(row, whole.type.with_shape((1, *shape[1:])))
@@ -145,7 +145,7 @@ def placed(t: Text, whole: Term, row: Term, i: Term) -> Term:
 # -- products and folds ---------------------------------------------------------------------------
 
 
-def matmul(t: Text, op: ops.Matmul, xs: Sequence[Term], inline: Inline) -> Term:
+def matmul(t: Text, op: ops.Matmul, xs: Sequence[TypedName], inline: Inline) -> TypedName:
     """A product with full precision; halves are summed in f32."""
     rank, wide = op.type.rank, op.type.with_dtype(op.dtype.compute)
     batch = listed(range(rank - 2))
@@ -158,12 +158,14 @@ def matmul(t: Text, op: ops.Matmul, xs: Sequence[Term], inline: Inline) -> Term:
     return converted(t, t.one("dot_general", xs, wide, said), op.dtype)
 
 
-def fold(t: Text, op: ops.Fold, xs: Sequence[Term], inline: Inline) -> tuple[Term, ...]:
+def fold(t: Text, op: ops.Fold, xs: Sequence[TypedName], inline: Inline) -> tuple[TypedName, ...]:
     """A fold with a region."""
     return _reduce(t, op.combine_region, op.identities, op.axes, xs, op.result_types, inline)
 
 
-def reduce(t: Text, op: Reduction, xs: Sequence[Term], inline: Inline) -> tuple[Term, ...]:
+def reduce(
+    t: Text, op: Reduction, xs: Sequence[TypedName], inline: Inline
+) -> tuple[TypedName, ...]:
     """A reduction whose state is one number of the type of the elements."""
     types = op.result_types
     return _reduce(t, combining(op), identities(op), op.axes, xs, types, inline)
@@ -174,10 +176,10 @@ def _reduce(
     combine: Function,
     start: Sequence[float],
     axes: tuple[int, ...],
-    xs: Sequence[Term],
+    xs: Sequence[TypedName],
     types: Sequence[TensorType],
     inline: Inline,
-) -> tuple[Term, ...]:
+) -> tuple[TypedName, ...]:
     dtypes = [x.type.dtype for x in xs]
     init = [t.constant(literal(n, d), d) for n, d in zip(start, dtypes, strict=True)]
     scalars = [TensorType(d) for d in dtypes]
@@ -185,7 +187,7 @@ def _reduce(
     return t.op("reduce", (*xs, *init), types, {"dimensions": integers(axes)}, (body,))
 
 
-def sort(t: Text, op: ops.Sort, xs: Sequence[Term], inline: Inline) -> tuple[Term, ...]:
+def sort(t: Text, op: ops.Sort, xs: Sequence[TypedName], inline: Inline) -> tuple[TypedName, ...]:
     """A stable sort with the positions carried along, NaN last."""
     last = op.operands[0].type.rank - 1
     values, places = op.result_types
@@ -215,13 +217,13 @@ def _before(values: TensorType, descending: bool) -> Function:
 class Places:
     """Indices with the numbers of the axes that an indexed operation walks."""
 
-    safe: Term
-    inside: Term
+    safe: TypedName
+    inside: TypedName
     batch: range
     offsets: tuple[int, ...]
 
 
-def places(t: Text, op: Any, x: Term, indices: Term) -> Places:
+def places(t: Text, op: Any, x: TypedName, indices: TypedName) -> Places:
     """Indices wrapped once and brought inside, and whether they were."""
     at = converted(t, indices, I64)
     axis: int = op.axis
@@ -242,7 +244,7 @@ def places(t: Text, op: Any, x: Term, indices: Term) -> Places:
     return Places(clipped, inside, range(op.batch), offsets)
 
 
-def gather(t: Text, op: ops.Gather, xs: Sequence[Term], inline: Inline) -> Term:
+def gather(t: Text, op: ops.Gather, xs: Sequence[TypedName], inline: Inline) -> TypedName:
     """Reads at indices; outside of the axis the nearest element, or 0 by mode ``drop``."""
     x, indices = xs
     if x.type.shape[op.axis] == 0 or 0 in op.shape:
@@ -269,7 +271,7 @@ def gather(t: Text, op: ops.Gather, xs: Sequence[Term], inline: Inline) -> Term:
     return selected(t, mask, found, t.filled(0, op.type))
 
 
-def scatter(t: Text, op: Scatter, xs: Sequence[Term], inline: Inline) -> Term:
+def scatter(t: Text, op: Scatter, xs: Sequence[TypedName], inline: Inline) -> TypedName:
     """Writes at indices; outside of the axis nothing, but for mode ``clip``."""
     x, indices, updates = xs
     if x.type.shape[op.axis] == 0 or 0 in updates.type.shape:

@@ -10,16 +10,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from dlvm import ops
-from dlvm.exporting.foreign import FLOATS_ONLY, names_of
+from dlvm.exporting.foreign import floats_only, names_of
+from dlvm.exporting.inlining import TypedName
 from dlvm.ir import BOOL, DType, Op, TensorType
 from dlvm.ops.elements.casting import WHOLE, nan_bits
 
-from .text import Term, Text
+from .text import Text
 
 
 def has(op: Op) -> bool:
     """Whether an element-wise operation is written here."""
-    if isinstance(op, FLOATS_ONLY):
+    if floats_only(op):
         return op.type.dtype.is_float
     if isinstance(op, ops.Abs):
         return op.type.dtype.kind in "if"
@@ -33,12 +34,12 @@ def has_word(op: Op) -> bool:
     return names_of(op).stablehlo != ""
 
 
-def word(t: Text, op: Op, xs: Sequence[Term]) -> Term:
+def word(t: Text, op: Op, xs: Sequence[TypedName]) -> TypedName:
     """An operation with a word of its own."""
     return t.one(names_of(op).stablehlo, xs, op.type)
 
 
-def compared(t: Text, relation: str, x: Term, y: Term) -> Term:
+def compared(t: Text, relation: str, x: TypedName, y: TypedName) -> TypedName:
     """A comparison: EQ, NE, LT, LE, GT or GE."""
     kind = {"f": "FLOAT", "i": "SIGNED"}.get(x.type.dtype.kind, "UNSIGNED")
     said = {
@@ -48,31 +49,31 @@ def compared(t: Text, relation: str, x: Term, y: Term) -> Term:
     return t.one("compare", (x, y), x.type.with_dtype(BOOL), said)
 
 
-def selected(t: Text, condition: Term, x: Term, y: Term) -> Term:
+def selected(t: Text, condition: TypedName, x: TypedName, y: TypedName) -> TypedName:
     """An element of x or of y."""
     return t.one("select", (condition, x, y), x.type)
 
 
 def _compare(relation: str) -> Any:
-    def compare(t: Text, op: Op, xs: Sequence[Term]) -> Term:
+    def compare(t: Text, op: Op, xs: Sequence[TypedName]) -> TypedName:
         return compared(t, relation, *xs)
 
     return compare
 
 
-def select(t: Text, op: Op, xs: Sequence[Term]) -> Term:
+def select(t: Text, op: Op, xs: Sequence[TypedName]) -> TypedName:
     """One of two by a condition."""
     return selected(t, *xs)
 
 
-def trunc(t: Text, op: Op, xs: Sequence[Term]) -> Term:
+def trunc(t: Text, op: Op, xs: Sequence[TypedName]) -> TypedName:
     """Up below zero, down above."""
     (x,) = xs
     below = compared(t, "LT", x, t.filled(0, x.type))
     return selected(t, below, t.one("ceil", xs, x.type), t.one("floor", xs, x.type))
 
 
-def copysign(t: Text, op: Op, xs: Sequence[Term]) -> Term:
+def copysign(t: Text, op: Op, xs: Sequence[TypedName]) -> TypedName:
     """The sign is that of the bits of y taken as an integer."""
     x, y = xs
     whole = x.type.with_dtype(WHOLE[x.type.dtype.bits])
@@ -82,7 +83,7 @@ def copysign(t: Text, op: Op, xs: Sequence[Term]) -> Term:
     return selected(t, negative, t.one("negate", (size,), x.type), size)
 
 
-def floordiv(t: Text, op: Op, xs: Sequence[Term]) -> Term:
+def floordiv(t: Text, op: Op, xs: Sequence[TypedName]) -> TypedName:
     """``x // y`` of integers: 0 where y is 0, and MIN where MIN is divided by -1."""
     x, y = xs
     zero, one = t.filled(0, x.type), t.filled(1, x.type)
@@ -98,7 +99,7 @@ def floordiv(t: Text, op: Op, xs: Sequence[Term]) -> Term:
     return selected(t, nothing, zero, found)
 
 
-def _rounded_down(t: Text, x: Term, y: Term, quotient: Term) -> Term:
+def _rounded_down(t: Text, x: TypedName, y: TypedName, quotient: TypedName) -> TypedName:
     zero = t.filled(0, x.type)
     rest = t.one("remainder", (x, y), x.type)
     left = compared(t, "NE", rest, zero)
@@ -109,7 +110,7 @@ def _rounded_down(t: Text, x: Term, y: Term, quotient: Term) -> Term:
 
 
 def _shift(left: bool) -> Any:
-    def shift(t: Text, op: Op, xs: Sequence[Term]) -> Term:
+    def shift(t: Text, op: Op, xs: Sequence[TypedName]) -> TypedName:
         x, y = xs
         dtype = x.type.dtype
         arithmetic = not left and dtype.kind == "i"
@@ -127,7 +128,7 @@ def _shift(left: bool) -> Any:
     return shift
 
 
-def cast(t: Text, op: Op, xs: Sequence[Term]) -> Term:
+def cast(t: Text, op: Op, xs: Sequence[TypedName]) -> TypedName:
     """Another element type; floats that an integer can't hold saturate, and NaN gives 0."""
     (x,) = xs
     to: DType = op.type.dtype
@@ -138,7 +139,7 @@ def cast(t: Text, op: Op, xs: Sequence[Term]) -> Term:
     return converted(t, x, to)
 
 
-def converted(t: Text, x: Term, to: DType) -> Term:
+def converted(t: Text, x: TypedName, to: DType) -> TypedName:
     """A conversion that StableHLO defines; integers become halves by way of f32."""
     if x.type.dtype == to:
         return x
@@ -147,7 +148,7 @@ def converted(t: Text, x: Term, to: DType) -> Term:
     return t.one("convert", (x,), x.type.with_dtype(to))
 
 
-def _saturated(t: Text, x: Term, result: TensorType) -> Term:
+def _saturated(t: Text, x: TypedName, result: TensorType) -> TypedName:
     x = converted(t, x, x.type.dtype.compute)
     low, high = int(result.dtype.lowest), int(result.dtype.highest)
     below = compared(t, "LT", x, t.filled(low, x.type))
@@ -161,7 +162,7 @@ def _saturated(t: Text, x: Term, result: TensorType) -> Term:
     return selected(t, below, t.filled(low, result), found)
 
 
-def bitcast(t: Text, op: Op, xs: Sequence[Term]) -> Term:
+def bitcast(t: Text, op: Op, xs: Sequence[TypedName]) -> TypedName:
     """The bits as another type; those of NaN are stated."""
     (x,) = xs
     if x.type.dtype == op.type.dtype and not op.type.dtype.is_float:

@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlvm import ops
+from dlvm.exporting.inlining import Inline, TypedName
 from dlvm.ir import BOOL, I64, Op, TensorType
 
-from .arrays import Form, Inline
+from .arrays import Form
 from .elements import compared, converted, selected
-from .text import Term, Text
+from .text import Text
 
 
-def cholesky(t: Text, op: ops.Cholesky, xs: Sequence[Term], inline: Inline) -> Term:
+def cholesky(t: Text, op: ops.Cholesky, xs: Sequence[TypedName], inline: Inline) -> TypedName:
     """The lower factor."""
     wide = op.type.with_dtype(op.dtype.compute)
     found = t.one("cholesky", (converted(t, xs[0], wide.dtype),), wide, {"lower": "true"})
@@ -27,7 +28,9 @@ def cholesky(t: Text, op: ops.Cholesky, xs: Sequence[Term], inline: Inline) -> T
     return converted(t, selected(t, mask, found, t.filled(0, wide)), op.dtype)
 
 
-def triangular_solve(t: Text, op: ops.TriangularSolve, xs: Sequence[Term], inline: Inline) -> Term:
+def triangular_solve(
+    t: Text, op: ops.TriangularSolve, xs: Sequence[TypedName], inline: Inline
+) -> TypedName:
     """A solve with the matrix on the left."""
     said = {
         "left_side": "true",

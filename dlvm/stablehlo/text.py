@@ -8,15 +8,14 @@ not know the operations of the language.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import numpy as np
 
-from dlvm.base.errors import ShapeError
+from dlvm.exporting.inlining import Body, Sizes, TypedName
 from dlvm.ir import I32, I64, Array, Dim, DType, TensorType, literal
-from dlvm.ir.dims import Call, Expr, Monomial
+from dlvm.ir.dims import Call, Monomial
 
 from .spelling import dense, integers, tensor
 
@@ -25,15 +24,6 @@ SCALAR = TensorType(I64)
 FLOOR = {"floordiv": False, "mod": True}
 
 
-@dataclass(frozen=True)
-class Term:
-    """A value of the text, with its type."""
-
-    name: str
-    type: TensorType
-
-
-Body = Callable[[tuple[Term, ...]], Sequence[Term]]
 Attributes = Mapping[str, str]
 
 
@@ -46,19 +36,19 @@ class Text:
         """Lines that compute sizes, which stand before all others."""
         self.depth = 2
         self._count = 0
-        self._sizes: dict[Dim, Term] = {}
-        self._shapes: dict[tuple[Dim, ...], Term] = {}
+        self.sizes = Sizes()
+        self._shapes: dict[tuple[Dim, ...], TypedName] = {}
 
     # -- operations -------------------------------------------------------------------------------
 
     def op(
         self,
         name: str,
-        operands: Sequence[Term],
+        operands: Sequence[TypedName],
         results: Sequence[TensorType],
         attributes: Attributes | None = None,
         regions: Sequence[str] = (),
-    ) -> tuple[Term, ...]:
+    ) -> tuple[TypedName, ...]:
         """Writes one operation; returns its results."""
         base, count = self.fresh(), len(results)
         out = f"{base} = " if count == 1 else f"{base}:{count} = " if count else ""
@@ -70,16 +60,16 @@ class Text:
         names = ", ".join(v.name for v in operands)
         self.line(f'{out}"{called}"({names}){said}{inner} : {types}')
         labels = (base,) if count == 1 else (f"{base}#{i}" for i in range(count))
-        return tuple(map(Term, labels, results))
+        return tuple(map(TypedName, labels, results))
 
     def one(
         self,
         name: str,
-        operands: Sequence[Term],
+        operands: Sequence[TypedName],
         result: TensorType,
         attributes: Attributes | None = None,
         regions: Sequence[str] = (),
-    ) -> Term:
+    ) -> TypedName:
         """Writes an operation with one result."""
         (found,) = self.op(name, operands, (result,), attributes, regions)
         return found
@@ -87,7 +77,7 @@ class Text:
     def region(self, types: Sequence[TensorType], body: Body) -> str:
         """A region with parameters of these types, as text."""
         outer, self.lines = self.lines, []
-        params = tuple(Term(self.fresh(), t) for t in types)
+        params = tuple(TypedName(self.fresh(), t) for t in types)
         self.depth += 1
         results = body(params)
         self.op("return", results, ())
@@ -108,26 +98,22 @@ class Text:
 
     # -- constants, sizes and shapes --------------------------------------------------------------
 
-    def constant(self, array: Array, dtype: DType) -> Term:
+    def constant(self, array: Array, dtype: DType) -> TypedName:
         """A constant tensor."""
         t = TensorType(dtype, array.shape)
         return self.one("constant", (), t, {"value": dense(array, t)})
 
-    def filled(self, number: float, t: TensorType) -> Term:
+    def filled(self, number: float, t: TensorType) -> TypedName:
         """The same number in every element."""
         if all(isinstance(d, int) for d in t.shape):
             array = np.broadcast_to(literal(number, t.dtype), [int(d) for d in t.shape])
             return self.constant(array, t.dtype) if array.size else self._empty(t)
         return self.broadcast(self.constant(literal(number, t.dtype), t.dtype), t, ())
 
-    def _empty(self, t: TensorType) -> Term:
+    def _empty(self, t: TensorType) -> TypedName:
         return self.one("constant", (), t, {"value": f"dense<> : {tensor(t)}"})
 
-    def known(self, name: str, size: Term) -> None:
-        """States the value of a symbol."""
-        self._sizes[Expr(((((name, 1),), 1),))] = size
-
-    def size(self, d: Dim) -> Term:
+    def size(self, d: Dim) -> TypedName:
         """A size as an i64."""
         if isinstance(d, int):
             return self.constant(np.asarray(d, np.int64), I64)
@@ -141,39 +127,33 @@ class Text:
         yield
         self.lines, self.depth = lines, depth
 
-    def _size(self, d: Dim) -> Term:
+    def _size(self, d: Dim) -> TypedName:
         if isinstance(d, int):
             return self.constant(np.asarray(d, np.int64), I64)
-        if d not in self._sizes:
+        if d not in self.sizes:
             parts = [self._product(mono, k, d) for mono, k in d.terms]
             total = parts[0]
             for part in parts[1:]:
                 total = self.one("add", (total, part), SCALAR)
-            self._sizes[d] = total
-        return self._sizes[d]
+            self.sizes[d] = total
+        return self.sizes[d]
 
-    def _product(self, mono: Monomial, k: int, whole: Dim) -> Term:
+    def _product(self, mono: Monomial, k: int, whole: Dim) -> TypedName:
         factors = [self._atom(atom, whole) for atom, power in mono for _ in range(power)]
-        found = factors[0] if factors else self._size(1)
+        product = factors[0] if factors else self._size(1)
         for factor in factors[1:]:
-            found = self.one("multiply", (found, factor), SCALAR)
-        return found if k == 1 else self.one("multiply", (found, self._size(k)), SCALAR)
+            product = self.one("multiply", (product, factor), SCALAR)
+        return product if k == 1 else self.one("multiply", (product, self._size(k)), SCALAR)
 
-    def _atom(self, atom: str | Call, whole: Dim) -> Term:
+    def _atom(self, atom: str | Call, whole: Dim) -> TypedName:
         if isinstance(atom, str):
-            symbol = Expr(((((atom, 1),), 1),))
-            if symbol not in self._sizes:
-                raise ShapeError(
-                    f"the size {atom} can't be read from the shape of an argument",
-                    remedy="add a parameter whose shape has this symbol as a size of its own",
-                )
-            return self._sizes[symbol]
+            return self.sizes.symbol(atom)
         x, y = self._size(atom.lhs), self._size(atom.rhs)
         if atom.function not in FLOOR:
             return self.one(f"{atom.function}imum", (x, y), SCALAR)
         return self._floored(x, y, FLOOR[atom.function])
 
-    def _floored(self, x: Term, y: Term, rest: bool) -> Term:
+    def _floored(self, x: TypedName, y: TypedName, rest: bool) -> TypedName:
         """A quotient rounded down, or the rest; the divisor is positive."""
         left = self.one("remainder", (x, y), SCALAR)
         left = self.one("remainder", (self.one("add", (left, y), SCALAR), y), SCALAR)
@@ -181,7 +161,7 @@ class Text:
             return left
         return self.one("divide", (self.one("subtract", (x, left), SCALAR), y), SCALAR)
 
-    def shape(self, dims: tuple[Dim, ...]) -> Term:
+    def shape(self, dims: tuple[Dim, ...]) -> TypedName:
         """A shape as a vector of i64."""
         if all(isinstance(d, int) for d in dims):
             return self.constant(np.asarray(dims, np.int64), I64)
@@ -196,14 +176,14 @@ class Text:
 
     # -- operations that ask for the shape of their result where it is open -----------------------
 
-    def broadcast(self, x: Term, t: TensorType, axes: Sequence[int]) -> Term:
+    def broadcast(self, x: TypedName, t: TensorType, axes: Sequence[int]) -> TypedName:
         """Repeats along new axes."""
         said = {"broadcast_dimensions": integers(axes)}
         if fixed(t):
             return self.one("broadcast_in_dim", (x,), t, said)
         return self.one("dynamic_broadcast_in_dim", (x, self.shape(t.shape)), t, said)
 
-    def reshape(self, x: Term, t: TensorType) -> Term:
+    def reshape(self, x: TypedName, t: TensorType) -> TypedName:
         """The same elements in another shape."""
         if x.type.shape == t.shape:
             return x
@@ -211,14 +191,14 @@ class Text:
             return self.one("reshape", (x,), t)
         return self.one("dynamic_reshape", (x, self.shape(t.shape)), t)
 
-    def iota(self, t: TensorType, axis: int) -> Term:
+    def iota(self, t: TensorType, axis: int) -> TypedName:
         """Counts along an axis."""
         said = {"iota_dimension": f"{axis} : i64"}
         if fixed(t):
             return self.one("iota", (), t, said)
         return self.one("dynamic_iota", (self.shape(t.shape),), t, said)
 
-    def read_size(self, x: Term, axis: int) -> Term:
+    def read_size(self, x: TypedName, axis: int) -> TypedName:
         """The size of an argument along an axis, as an i64."""
         said = {"dimension": f"{axis} : i64"}
         found = self.one("get_dimension_size", (x,), TensorType(I32), said)
@@ -232,5 +212,5 @@ def fixed(t: TensorType) -> bool:
 
 def row(types: Sequence[TensorType], bare: bool = False) -> str:
     """Several types, in parentheses unless there is one and it stands ``bare``."""
-    found = ", ".join(map(tensor, types))
-    return found if bare else f"({found})"
+    text = ", ".join(map(tensor, types))
+    return text if bare else f"({text})"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dlvm.base.errors import Origin, UserError
+from dlvm.trust.rules import Blame
 
 METHOD = "central differences, extrapolated (Richardson), in f64"
 
@@ -161,16 +162,6 @@ class GradientError(UserError):
     def located(self, origin: Origin | None, *notes: str) -> GradientError:
         """Returns the error itself; its line is that of the guilty operation, if one is known."""
         return self
-
-
-@dataclass
-class Blame:
-    """The operation whose derivative is wrong by itself."""
-
-    op: str = ""
-    origin: Origin | None = None
-    rule: Origin | None = None
-    """The line of the user's rule for it, if there is one."""
 
 
 def error_of(name: str, fault: Fault, blame: Blame | None) -> GradientError:

@@ -24,8 +24,8 @@ from dlvm.dsl.trace.scopes import user_origin
 from dlvm.ir import Array, Module
 from dlvm.trust.answers import Answer, Question, differ
 from dlvm.trust.recast import widened
+from dlvm.trust.rules import guilty, surrogates
 
-from .blame import guilty, surrogates
 from .causes import Evidence, cause
 from .differences import CLEAR, Slope, agreed
 from .findings import Checked, Fault, GradientError, Identity, Report, error_of
@@ -93,13 +93,13 @@ def positions(f: StagedFunction[..., Any], applied: Application, wrt: Any) -> tu
         names = {n for n in applied.owners if n}
     else:
         names = set(f.parameters.resolve(wrt, "wrt"))
-    found = tuple(
+    chosen = tuple(
         i
         for i, (owner, p) in enumerate(zip(applied.owners, params, strict=True))
         if owner in names and p.dtype.is_float
     )
-    if found:
-        return found
+    if chosen:
+        return chosen
     raise UserError(
         f"{f.label} has no float among {', '.join(sorted(names)) or 'its arguments'}",
         origin=user_origin(),
@@ -241,21 +241,21 @@ class GradientCheck:
     # -- the tangent, and what holds of both -----------------------------------------------------
 
     def _tangent(self, look: Look, v: Array, tangent: Question) -> None:
-        found, allowed = flat(tangent.answer.results), flat(tangent.allowed)
+        tangents, allowed = flat(tangent.answer.results), flat(tangent.allowed)
         by = look.slope(v)
-        for k in np.flatnonzero(_apart(found, by, allowed)):
+        for k in np.flatnonzero(_apart(tangents, by, allowed)):
             again = agreed(by, look.slope(v, OTHER))
-            if _apart(found, again, allowed)[k] and not self._bent(look, v, again)[k]:
+            if _apart(tangents, again, allowed)[k] and not self._bent(look, v, again)[k]:
                 raise self._error(
                     Fault(
                         " and ".join(self.labels[:3]),
                         f"result[{k}] along a direction",
                         look.order,
                         "forward mode",
-                        float(found[k]),
+                        float(tangents[k]),
                         float(again.value[k]),
                         float(again.error[k]),
-                        cause(Evidence(found, again.value, again.error, found.shape)),
+                        cause(Evidence(tangents, again.value, again.error, tangents.shape)),
                     )
                 )
 

@@ -164,9 +164,7 @@ def silent(text: str) -> None:
 
 def asked(module: Module, name: str, arrays: Sequence[Array]) -> Question:
     """The results of a function of an expanded module by the references; its errors are raised."""
-    fn = module.function(name)
-    rest = (f for f in module.functions if f is not fn)
-    question = Question(Module((fn, *rest)), arrays)
+    question = Question(module.led_by(name), arrays)
     if question.answer.error is not None:
         raise question.answer.error
     return question
@@ -208,14 +206,18 @@ class Mapping:
         pieces = np.split(x, np.cumsum(sizes)[:-1]) if sizes else []
         return [p.reshape(self.arrays[i].shape) for p, i in zip(pieces, self.wrt, strict=True)]
 
-    def __call__(self, x: Array) -> Array:
-        """The value; NaN where the program refuses its arguments."""
+    def moved_to(self, x: Array) -> list[Array]:
+        """The arguments at another point."""
         moved = list(self.arrays)
         for i, part in zip(self.wrt, self.parts(x), strict=True):
             moved[i] = part
+        return moved
+
+    def __call__(self, x: Array) -> Array:
+        """The value; NaN where the program refuses its arguments."""
         try:
             with np.errstate(all="ignore"):
-                found = Interpreter(self.module, write=silent).enter(self.name, moved)
+                found = Interpreter(self.module, write=silent).enter(self.name, self.moved_to(x))
         except UserError:
             return np.full(self.size, np.nan)
         return flat([found[j] for j in self.floats])

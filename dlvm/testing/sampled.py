@@ -16,8 +16,8 @@ import numpy as np
 from dlvm.base.errors import IRError, UserError
 from dlvm.compile import Options, Road
 from dlvm.ir import Array, Module
+from dlvm.trust.rules import IsWrong, guilty
 
-from .blame import IsWrong, guilty
 from .differences import CLEAR, FIRST, Slope, agreed, slope
 from .findings import Checked, Fault, GradientError, Identity, Report, error_of
 from .levels import Levels, flat, silent
@@ -77,31 +77,26 @@ class Samples:
         function, adjoint, tangent = (
             _compiled(levels.expanded, n) for n in (names.of, names.adjoint, names.tangent)
         )
-        results = levels.expanded.function(names.of).results
-        floats = [j for j, r in enumerate(results) if r.dtype.is_float]
+        at = levels.function(k, below)
 
         def values(x: Array) -> list[Array]:
-            arrays = list(levels.arrays)
-            for i, part in zip(levels.wrt, _parts(levels, x), strict=True):
-                arrays[i] = part
-            found = function([*arrays, *below])
-            return [np.full((1,), np.nan)] if found is None else [found[j] for j in floats]
+            out = function(at.moved_to(x))
+            return [np.full((1,), np.nan)] if out is None else [out[j] for j in at.floats]
 
-        x = flat([levels.arrays[i] for i in levels.wrt])
-        start = values(x)
+        start = values(at.x)
         seeds = [np.where(np.isfinite(y), self.dice.standard_normal(y.shape), 0.0) for y in start]
         back = adjoint([*levels.arrays, *below, *seeds])
         if back is None:
             raise UserError(f"{self.name} raises an error at these arguments")
 
         def along(v: Array) -> Array:
-            found = tangent([*levels.arrays, *below, *_parts(levels, v)])
-            return np.full(flat(start).shape, np.nan) if found is None else flat(found)
+            out = tangent([*at.arrays, *at.parts(v)])
+            return np.full(flat(start).shape, np.nan) if out is None else flat(out)
 
-        def f(at: Array) -> Array:
-            return np.resize(flat(values(at)), flat(start).shape)
+        def f(x: Array) -> Array:
+            return np.resize(flat(values(x)), flat(start).shape)
 
-        return Level(f, x, flat(start), flat(seeds), flat(back), along), seeds
+        return Level(f, at.x, flat(start), flat(seeds), flat(back), along), seeds
 
     def _argument(self, level: Level, i: int, label: str, order: int) -> Checked:
         sizes = [self.levels.arrays[j].size for j in self.levels.wrt]
@@ -130,12 +125,12 @@ class Samples:
             w = level.w[used]
             return float(np.sum(w * s.value[used])), float(np.sum(np.abs(w) * s.error[used]))
 
-        found = {
+        slopes = {
             "reverse mode": float(level.adjoint @ v),
             "forward mode": float(np.sum(level.w * level.tangent(v))),
         }
         s = by(FIRST)
-        for mode, slope_ in found.items():
+        for mode, slope_ in slopes.items():
             expected, error = compared(s)
             if abs(slope_ - expected) > CLEAR * error and not _odd(s):
                 s = agreed(s, by(OTHER))
@@ -144,10 +139,10 @@ class Samples:
                 said = f"{label} along a direction"
                 raise self._error(Fault(label, said, order, mode, slope_, expected, error))
         expected, error = compared(s)
-        largest = max(abs(expected), *map(abs, found.values()))
+        largest = max(abs(expected), *map(abs, slopes.values()))
         if _odd(s) or not CLEAR * error <= VISIBLE * largest:
             return None
-        return max(abs(x - expected) for x in found.values()) / largest
+        return max(abs(x - expected) for x in slopes.values()) / largest
 
     def _error(self, fault: Fault) -> GradientError:
         levels = self.levels
@@ -160,24 +155,16 @@ def _odd(s: Slope) -> bool:
     return bool(np.any(s.kink) or np.any(s.jump) or not np.all(np.isfinite(s.error)))
 
 
-def _parts(levels: Levels, x: Array) -> list[Array]:
-    """A vector cut into arrays like the arguments."""
-    arrays = [levels.arrays[i] for i in levels.wrt]
-    ends = np.cumsum([a.size for a in arrays])[:-1]
-    return [p.reshape(a.shape) for p, a in zip(np.split(x, ends), arrays, strict=True)]
-
-
 def _compiled(module: Module, name: str) -> Callable[[Sequence[Array]], Sequence[Array] | None]:
     """A function of an expanded module as machine code; None where the program refuses to run."""
-    first = module.function(name)
-    rest = (f for f in module.functions if f is not first)
-    road = Road(Module((first, *rest)), Options(threads=1))
+    road = Road(module.led_by(name), Options(threads=1))
+    prints = module.function(name).has_effect
 
     def run(arrays: Sequence[Array]) -> Sequence[Array] | None:
         call: Any = road.executable.run
         given = [np.array(a) for a in arrays]
         try:
-            return call(given, silent) if first.has_effect else call(given)
+            return call(given, silent) if prints else call(given)
         except IRError:  # a mistake of this check, and no refusal of the program's
             raise
         except UserError:

@@ -126,18 +126,18 @@ def _dtype(given: Any) -> DType:
     """An element type by dlvm's name, by NumPy's, or as it is."""
     if isinstance(given, DType):
         return given
-    found = DTYPES.get(given) if isinstance(given, str) else None
+    dtype = DTYPES.get(given) if isinstance(given, str) else None
     try:
-        found = found or dtype_of(np.dtype(given))
+        dtype = dtype or dtype_of(np.dtype(given))
     except TypeError:
-        found = None
-    if found is None or found.kind == "t":
+        dtype = None
+    if dtype is None or dtype.kind == "t":
         raise UserError(
             f"there is no element type {given!r}",
             origin=user_origin(),
             remedy=f"it can be {', '.join(n for n in DTYPES if n != 'tape')}, or a NumPy dtype",
         )
-    return found
+    return dtype
 
 
 def _edges(t: DType) -> list[float]:

@@ -28,9 +28,9 @@ from dlvm.target import Target
 
 from .alone import alone, operands_of
 from .answers import Question, answered, differ, unlike
-from .derivatives import guilty_operation
 from .examine import Examination, copies, examined
 from .failure import Failure, Law
+from .rules import guilty_operation
 from .showing import shown_after, shown_before
 
 BELOW = ("lower", "coalesce", "memory", "emit", "machine")
@@ -47,46 +47,47 @@ WRITERS: dict[str, Callable[..., Any]] = {
 def bisect(module: Module, arrays: Sequence[Array] | None = None, **how: Any) -> Failure | None:
     """The first failure of a program, with blame; the parameters are those of ``Examination``."""
     work = Examination(module, arrays, **how)
-    found = examined(work)
-    if found is None or work.question is None:
-        return found
+    failure = examined(work)
+    if failure is None or work.question is None:
+        return failure
     with numerics(work.numerics):
-        return blamed(found, work, work.question)
+        return blamed(failure, work, work.question)
 
 
-def blamed(found: Failure, work: Examination, question: Question) -> Failure:
+def blamed(failure: Failure, work: Examination, question: Question) -> Failure:
     """The failure with everything that can be found out; ``question`` is the last correct stage."""
-    if found.stage == "differentiate":
-        return _derivative(found, work) if found.kind == "answer" else found
-    if found.stage == "interpret":
-        return found
-    if found.stage in BELOW:
-        return _code(found, question, work.target or Target.host())
-    step = work.pipeline[found.position] if found.position is not None else PASSES[found.stage]
-    return _pass(found, step, question)
+    if failure.stage == "differentiate":
+        return _derivative(failure, work) if failure.kind == "answer" else failure
+    if failure.stage == "interpret":
+        return failure
+    if failure.stage in BELOW:
+        return _code(failure, question, work.target or Target.host())
+    place = failure.position
+    step = PASSES[failure.stage] if place is None else work.pipeline[place]
+    return _pass(failure, step, question)
 
 
 # -- laws ------------------------------------------------------------------------------------------
 
 
-def _pass(found: Failure, step: Pass, question: Question) -> Failure:
+def _pass(failure: Failure, step: Pass, question: Question) -> Failure:
     """Finds the first decision with which a pass goes wrong."""
     count = len(decisions(step, question.module, None))
-    if not count or _outcome(step, question, 0) == found.kind:
-        return found
+    if not count or _outcome(step, question, 0) == failure.kind:
+        return failure
     low, high = 0, count + 1
     while high - low > 1:
         middle = (low + high) // 2
-        if _outcome(step, question, middle) == found.kind:
+        if _outcome(step, question, middle) == failure.kind:
             high = middle
         else:
             low = middle
     done = decisions(step, question.module, high)
     if high > count or len(done) < high:
-        return found
+        return failure
     last = done[high - 1]
     named = last.ops[-1] if last.values is None else last.ops[0]
-    return found.blamed(
+    return failure.blamed(
         law=Law.of(last.law),
         origin=named.origin,
         before=shown_before(question.module, last.ops),
@@ -144,36 +145,37 @@ def _outcome(step: Pass, question: Question, limit: int) -> str:
 # -- derivatives -----------------------------------------------------------------------------------
 
 
-def _derivative(found: Failure, work: Examination) -> Failure:
+def _derivative(failure: Failure, work: Examination) -> Failure:
     """Blames the rule of the first operation that is wrong alone."""
     assert work.arrays is not None
     guilty = guilty_operation(work.module, work.arrays)
     if guilty is None:
-        return found
+        return failure
     module, _, op, law = guilty
-    return found.blamed(law=law, origin=op.origin, before=shown_before(module, module.main.ops[:1]))
+    before = shown_before(module, module.main.ops[:1])
+    return failure.blamed(law=law, origin=op.origin, before=before)
 
 
 # -- code ------------------------------------------------------------------------------------------
 
 
-def _code(found: Failure, question: Question, target: Target) -> Failure:
+def _code(failure: Failure, question: Question, target: Target) -> Failure:
     """Blames the operation whose code is wrong alone, and notes what it takes to be wrong."""
-    if found.law is None and found.stage in WRITERS:
-        found = found.blamed(law=Law.of(WRITERS[found.stage]))
-    if found.stage == "machine" and found.kind == "answer":
-        found = found.blamed(note=_what_it_takes(question, target))
-    guilty = guilty_code(found, question, target)
+    if failure.law is None and failure.stage in WRITERS:
+        failure = failure.blamed(law=Law.of(WRITERS[failure.stage]))
+    if failure.stage == "machine" and failure.kind == "answer":
+        failure = failure.blamed(note=_what_it_takes(question, target))
+    guilty = guilty_code(failure, question, target)
     if guilty is None:
-        return found
+        return failure
     module, _, op = guilty
-    law = found.law if found.kind == "crash" and found.law else code_rule(op)
+    law = failure.law if failure.kind == "crash" and failure.law else code_rule(op)
     before = shown_before(module, module.main.ops[:1])
-    return found.blamed(law=law, origin=op.origin, before=before)
+    return failure.blamed(law=law, origin=op.origin, before=before)
 
 
 def guilty_code(
-    found: Failure, question: Question, target: Target
+    failure: Failure, question: Question, target: Target
 ) -> tuple[Module, list[Array], Op] | None:
     """The first operation that fails alone in the same way; of a kernel, one that it contains."""
     module = question.module
@@ -181,17 +183,17 @@ def guilty_code(
         if isinstance(op, Effect) or (op.one_nest and op.dataflow is not None):
             continue
         single = alone(op, operands)
-        if single is not None and _fails_alone(found, single, operands, target):
+        if single is not None and _fails_alone(failure, single, operands, target):
             return single, list(operands), op
     return None
 
 
-def _fails_alone(found: Failure, single: Module, arrays: Sequence[Array], target: Target) -> bool:
+def _fails_alone(failure: Failure, single: Module, arrays: Sequence[Array], target: Target) -> bool:
     try:
         again = examined(Examination(single, arrays, target))
     except UserError:
         return False
-    return again is not None and again.same[:2] == found.same[:2]
+    return again is not None and again.same[:2] == failure.same[:2]
 
 
 def code_rule(op: Op) -> Law:

@@ -164,7 +164,7 @@ def _backward_stable(
 ) -> list[Array]:
     """By differences of each element of each operand."""
     values = [v for v, _ in pairs]
-    found = [_none(r) for r in results]
+    bounds = [_none(r) for r in results]
     for i, (value, error) in enumerate(pairs):
         if value.dtype.kind != "f":
             continue
@@ -175,10 +175,10 @@ def _backward_stable(
             step = STEP * max(float(np.abs(value[here])), 1e-200)
             moved[here] += step
             after = machine.step(op, [*values[:i], moved, *values[i + 1 :]])
-            for total, new, old in zip(found, after, results, strict=True):
+            for total, new, old in zip(bounds, after, results, strict=True):
                 if old.dtype.kind == "f":
                     total += np.abs(new - old) / step * size[here]
-    return found
+    return bounds
 
 
 def _floats(results: Sequence[Array]) -> bool:

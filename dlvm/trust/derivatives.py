@@ -16,19 +16,15 @@ from typing import Any
 import numpy as np
 
 from dlvm.ad import expand
-from dlvm.ad.batch import BATCHED
-from dlvm.ad.forward import TANGENTS
-from dlvm.ad.reverse import ADJOINTS
 from dlvm.base.errors import UserError
 from dlvm.ir import Array, Declaration, Function, Module, Op
 from dlvm.ir.dims import evaluate
 from dlvm.ir.interpret import bind
 from dlvm.ops import NextAfter, StopGradient
-from dlvm.ops.families import Effect
 
-from .alone import alone, operands_of, reached
+from .alone import operands_of, reached
 from .answers import Answer, Question, differ
-from .failure import Failure, Law
+from .failure import Failure
 from .recast import widened
 from .rounding import Run
 
@@ -72,7 +68,7 @@ def check_declarations(
     """
     if not declared.declarations:
         return None
-    whole, given = _arguments(widened(declared), arrays)
+    whole, given = arguments_of(widened(declared), arrays)
     for d in declared.declarations:
         if d.name in given and (said := wrong(d, whole, given[d.name])) is not None:
             return Failure("answer", "differentiate", f"{d.kind} @{d.name} of @{d.of}: {said}")
@@ -86,14 +82,14 @@ def differentiated(
 
     Each is a module whose first function it is, with its arguments in the first call.
     """
-    whole, given = _arguments(widened(declared), arrays)
+    whole, given = arguments_of(widened(declared), arrays)
     for d in declared.declarations:
         if d.name in given and d.of in whole:
-            yield _first(whole, d.of), _of_primal(d, whole, given[d.name])
+            yield whole.led_by(d.of), of_primal(d, whole, given[d.name])
     yield whole, given[whole.main.name]
 
 
-def _of_primal(d: Declaration, module: Module, given: Sequence[Array]) -> list[Array]:
+def of_primal(d: Declaration, module: Module, given: Sequence[Array]) -> list[Array]:
     """The arguments of the primal, from those of a derived function; of lanes the first."""
     arrays = list(given[: len(module.function(d.of).params)])
     if d.kind != "batched":
@@ -101,19 +97,19 @@ def _of_primal(d: Declaration, module: Module, given: Sequence[Array]) -> list[A
     return [a if x is None else np.take(a, 0, x) for a, x in zip(arrays, d.axes, strict=True)]
 
 
-def _arguments(
+def arguments_of(
     wide: Module, arrays: Sequence[Array]
 ) -> tuple[Module, Mapping[str, Sequence[Array]]]:
     """The expanded module, and the arguments of its functions when the first one is called."""
     whole = expand(wide)
-    main = _in(whole.main, arrays)
+    main = in_types_of(whole.main, arrays)
     ran = operands_of(whole, whole.main.name, main).items()
     given: dict[str, Sequence[Array]] = {op.called.name: xs for op, xs in ran if op.called}
     given.setdefault(whole.main.name, main)
     for d in wide.declarations:
         if d.of in given:
             own = _with_seeds(whole.function(d.of), given[d.of])
-            given.setdefault(d.name, _lanes(d, own) if d.kind == "batched" else own)
+            given.setdefault(d.name, lanes_of(d, own) if d.kind == "batched" else own)
     return whole, given
 
 
@@ -126,7 +122,7 @@ def _with_seeds(fn: Function, arrays: Sequence[Array]) -> list[Array]:
     return [*arrays, *(np.asarray(dice.uniform(-1, 1, shape)) for shape in shapes)]
 
 
-def _lanes(d: Declaration, arrays: Sequence[Array]) -> list[Array]:
+def lanes_of(d: Declaration, arrays: Sequence[Array]) -> list[Array]:
     """The arguments of a batched function, made from those of one lane."""
     dice = np.random.default_rng(0)
     more = d.size - 1 if isinstance(d.size, int) else 1
@@ -136,7 +132,12 @@ def _lanes(d: Declaration, arrays: Sequence[Array]) -> list[Array]:
     ]
 
 
-def _in(fn: Function, arrays: Sequence[Array]) -> list[Array]:
+def _other(a: Array, dice: np.random.Generator) -> Array:
+    """The array with its elements in random order."""
+    return dice.permutation(a.reshape(-1)).reshape(a.shape)
+
+
+def in_types_of(fn: Function, arrays: Sequence[Array]) -> list[Array]:
     """Copies of the arrays in the element types of the parameters."""
     return [np.array(a).astype(p.dtype.numpy) for a, p in zip(arrays, fn.params, strict=True)]
 
@@ -166,7 +167,7 @@ def stating(module: Module, fn: Function) -> Iterator[Op]:
 
 def slopes(d: Declaration, module: Module, given: Sequence[Array]) -> Slopes | None:
     """The slope along a random line; None if the primal raises an error."""
-    arrays = _in(module.function(d.of), given)
+    arrays = in_types_of(module.function(d.of), given)
     dice = np.random.default_rng(0)
     v = [np.asarray(dice.uniform(-1, 1, arrays[i].shape)) for i in d.wrt]
     value = _function_of(module, d.of)
@@ -231,94 +232,19 @@ def _function_of(module: Module, name: str) -> Callable[[Sequence[Array]], list[
 
 def _lanes_differ(d: Declaration, module: Module, given: Sequence[Array]) -> str | None:
     """The first lane on which a batched form differs from the function, or None."""
-    found = _function_of(module, d.name)(given)
-    if found is None:
+    batched = _function_of(module, d.name)(given)
+    if batched is None:
         return None
     lanes = next((a.shape[x] for a, x in zip(given, d.axes, strict=True) if x is not None), 0)
-    alone = _first(module, d.of)
+    alone = module.led_by(d.of)
     for lane in range(lanes):
         picked = [
             a if x is None else np.take(a, lane, x) for a, x in zip(given, d.axes, strict=True)
         ]
         question = Question(alone, picked)
         difference = differ(
-            question, Answer(tuple(np.asarray(r[lane]) for r in found), question.answer.told)
+            question, Answer(tuple(np.asarray(r[lane]) for r in batched), question.answer.told)
         )
         if difference is not None:
             return f"lane {lane}, {difference}"
     return None
-
-
-def _first(module: Module, name: str) -> Module:
-    """The module with this function first."""
-    return Module(tuple(sorted(module.entries, key=lambda e: e.name != name)))
-
-
-# -- blame ---------------------------------------------------------------------------------------
-
-
-def guilty_operation(
-    declared: Module, arrays: Sequence[Array]
-) -> tuple[Module, list[Array], Op, Law] | None:
-    """The first operation whose own rule is wrong, with a program of it alone and its arguments."""
-    wide = widened(declared)
-    whole, given = _arguments(wide, arrays)
-    for d in wide.declarations:
-        if d.name in given and (found := _guilty_in(d, whole, given[d.name])) is not None:
-            return found
-    return None
-
-
-def _guilty_in(
-    d: Declaration, module: Module, given: Sequence[Array]
-) -> tuple[Module, list[Array], Op, Law] | None:
-    primal = module.function(d.of)
-    arrays = _of_primal(d, module, given)
-    for op, operands in operands_of(module, d.of, _in(primal, arrays)).items():
-        if op.called is not None or isinstance(op, Effect) or not op.operands:
-            continue
-        if (made := _declared(op, operands, d.kind)) is None:
-            continue
-        module, inputs = made
-        try:
-            expanded = expand(module)
-        except UserError:
-            continue
-        if wrong(module.declarations[0], expanded, inputs) is not None:
-            return module, inputs[: len(module.main.params)], op, rule_of(op, d.kind)
-    return None
-
-
-def _declared(op: Op, operands: Sequence[Array], kind: str) -> tuple[Module, list[Array]] | None:
-    """A program of one operation with the declaration of its derivative, and arguments."""
-    single = alone(op, operands)
-    if single is None or len(single.main.results) < len(
-        op.results
-    ):  # an operation with a tape has none
-        return None
-    if kind == "batched":
-        axes = tuple(0 for _ in operands)
-        declaration = Declaration("batched", "derived", "main", axes=axes, size=2)
-        return Module((single.main, declaration)), _lanes(declaration, operands)
-    wrt = tuple(i for i, p in enumerate(single.main.params) if p.dtype.is_float)
-    if not wrt or not any(t.dtype.is_float for t in op.result_types):
-        return None
-    declaration = Declaration(kind, "derived", "main", wrt, seeded=kind == "adjoint")
-    return Module((single.main, declaration)), list(operands)
-
-
-def _other(a: Array, dice: np.random.Generator) -> Array:
-    """The array with its elements in random order."""
-    return dice.permutation(a.reshape(-1)).reshape(a.shape)
-
-
-def rule_of(op: Op, kind: str) -> Law:
-    """The derivative rule of an operation's class."""
-    tables = {"adjoint": ADJOINTS, "tangent": TANGENTS, "batched": BATCHED}
-    table: Mapping[type[Op], Callable[..., Any]] = tables[kind]
-    found = next((table[c] for c in type(op).__mro__ if c in table), None)
-    if found is not None:
-        return Law.of(found)
-    if kind != "batched":
-        return Law.of(type(op).adjoint)
-    return Law.of(type(op).batched)

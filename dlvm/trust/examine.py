@@ -102,9 +102,9 @@ class Examination:
         if too_long:
             log.warning(UNCOMPARED, module.main.name, self.patience)
         with at("differentiate"):
-            found = None if too_long else check_declarations(self.module, module, arrays)
-        if found is not None:
-            raise Failed(found)
+            failure = None if too_long else check_declarations(self.module, module, arrays)
+        if failure is not None:
+            raise Failed(failure)
         beside = self.beside(question)
         for position, step in enumerate(self.pipeline):
             self.watch(step.name)
@@ -303,7 +303,7 @@ ASKING = {"_better", "transform", "leaf_adjoint"}
 
 def thrown_by(traceback: TracebackType | None) -> Law | None:
     """The law in a traceback: the last rule that was called, or else dlvm's innermost function."""
-    found: Law | None = None
+    law: Law | None = None
     asked = settled = False
     while traceback is not None:
         frame = traceback.tb_frame
@@ -311,8 +311,8 @@ def thrown_by(traceback: TracebackType | None) -> Law | None:
         if str(frame.f_globals.get("__name__", "")).startswith("dlvm.") or asked:
             if asked or not settled:
                 name = code.co_qualname.split(".<locals>")[0]
-                found = Law(name, short(code.co_filename), code.co_firstlineno)
+                law = Law(name, short(code.co_filename), code.co_firstlineno)
             settled = settled or asked
             asked = code.co_name in ASKING
         traceback = traceback.tb_next
-    return found
+    return law

@@ -85,16 +85,16 @@ def demanded(module: Module, **how: Any) -> None:
     from .reproducer import kept
     from .rounding import QUICK
 
-    found = bisect(module, patience=QUICK, special=True, **how)
-    if found is None:
+    failure = bisect(module, patience=QUICK, special=True, **how)
+    if failure is None:
         return
     target, pipeline = how.get("target"), how.get("pipeline")
     file = kept(
         module,
-        found,
+        failure,
         threads=None if target is None else target.threads,
         pipeline=_names(pipeline),
     )
     raise CompilerError(
-        str(found), stage=found.stage, reproducer=str(file or ""), author=author(found.stage)
+        str(failure), stage=failure.stage, reproducer=str(file or ""), author=author(failure.stage)
     )

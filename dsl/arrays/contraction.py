@@ -28,16 +28,16 @@ NOMINAL = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class Labelled:
     """A value whose axes have labels."""
 
     value: Value
     labels: Labels
 
-    def ordered(self, labels: Labels) -> Term:
+    def ordered(self, labels: Labels) -> Labelled:
         """The axes in another order."""
         perm = tuple(self.labels.index(label) for label in labels)
-        return Term(permuted(self.value, perm), labels)
+        return Labelled(permuted(self.value, perm), labels)
 
     def size(self, labels: Labels) -> Dim:
         """How many elements some axes have together."""
@@ -73,7 +73,7 @@ def contracted(xs: Sequence[Tensor], labels: Subscripts) -> Tensor:
         counted = [fresh(element(x, I64)) for x in xs]
         return apply(Less, 0, contracted(counted, labels))
     rows = zip(xs, labels.terms, strict=True)
-    terms = [_diagonals(Term(x.read(), term)) for x, term in rows]
+    terms = [_diagonals(Labelled(x.read(), term)) for x, term in rows]
     sizes = _sizes(terms)
     pool = dict(enumerate(_stretched(term, sizes) for term in terms))
     for i, term in pool.items():
@@ -88,7 +88,7 @@ def contracted(xs: Sequence[Tensor], labels: Subscripts) -> Tensor:
     return fresh(found.ordered(labels.output).value)
 
 
-def _diagonals(term: Term) -> Term:
+def _diagonals(term: Labelled) -> Labelled:
     """Labels that stand twice are made one axis each."""
     for label in dict.fromkeys(term.labels):
         while term.labels.count(label) > 1:
@@ -96,11 +96,11 @@ def _diagonals(term: Term) -> Term:
             second = term.labels.index(label, first + 1)
             others = [i for i in range(len(term.labels)) if i not in (first, second)]
             turned = permuted(term.value, (*others, first, second))
-            term = Term(Diagonal(turned), (*(term.labels[i] for i in others), label))
+            term = Labelled(Diagonal(turned), (*(term.labels[i] for i in others), label))
     return term
 
 
-def _sizes(terms: Sequence[Term]) -> dict[str, Dim]:
+def _sizes(terms: Sequence[Labelled]) -> dict[str, Dim]:
     """The size of each label; a literal 1 stretches."""
     sizes: dict[str, Dim] = {}
     for term in terms:
@@ -116,34 +116,34 @@ def _sizes(terms: Sequence[Term]) -> dict[str, Dim]:
     return sizes
 
 
-def _stretched(term: Term, sizes: Mapping[str, Dim]) -> Term:
+def _stretched(term: Labelled, sizes: Mapping[str, Dim]) -> Labelled:
     """Without axes of size 1 that others stretch: one element for all is no axis."""
     kept = [i for i, label in enumerate(term.labels) if term.value.shape[i] == sizes[label]]
     value = reshaped(term.value, tuple(term.value.shape[i] for i in kept))
-    return Term(value, tuple(term.labels[i] for i in kept))
+    return Labelled(value, tuple(term.labels[i] for i in kept))
 
 
 def _nominal(size: Dim) -> int:
     return evaluate(size, dict.fromkeys(symbols(size), NOMINAL))
 
 
-def _kept(pool: Mapping[int, Term], output: Labels, *but: int) -> Labels:
+def _kept(pool: Mapping[int, Labelled], output: Labels, *but: int) -> Labels:
     """The labels that the result has, or an operand other than these."""
     others = (label for i, term in pool.items() if i not in but for label in term.labels)
     return tuple(dict.fromkeys((*output, *others)))
 
 
-def _summed(term: Term, kept: Labels) -> Term:
+def _summed(term: Labelled, kept: Labels) -> Labelled:
     axes = tuple(i for i, label in enumerate(term.labels) if label not in kept)
     if not axes:
         return term
-    return Term(Sum(term.value, axes), tuple(label for label in term.labels if label in kept))
+    return Labelled(Sum(term.value, axes), tuple(label for label in term.labels if label in kept))
 
 
 # -- two operands ----------------------------------------------------------------------------------
 
 
-def pair(x: Term, y: Term, kept: Labels) -> Term:
+def pair(x: Labelled, y: Labelled, kept: Labels) -> Labelled:
     """Two operands contracted over the labels that both have and that are not kept."""
     both = [label for label in x.labels if label in y.labels]
     batch = tuple(label for label in kept if label in both)
@@ -157,20 +157,20 @@ def pair(x: Term, y: Term, kept: Labels) -> Term:
         return _dots(x, y, (*batch, *inner), kept)
     left, right = grouped(x, batch, (m, inner)), grouped(y, batch, (inner, n))
     shape = [t.size((label,)) for t, labels in ((x, (*batch, *m)), (y, n)) for label in labels]
-    return Term(reshaped(Matmul(left, right), tuple(shape)), (*batch, *m, *n))
+    return Labelled(reshaped(Matmul(left, right), tuple(shape)), (*batch, *m, *n))
 
 
-def _dots(x: Term, y: Term, labels: Labels, kept: Labels) -> Term:
+def _dots(x: Labelled, y: Labelled, labels: Labels, kept: Labels) -> Labelled:
     """Sums of products that are rounded once, to the type of the operands, as those of matrices."""
     dtype = x.value.type.dtype
     if dtype.compute == dtype:
         return _summed(_multiplied(x, y, labels), kept)
-    x, y = (Term(Cast(t.value, dtype.compute), t.labels) for t in (x, y))
+    x, y = (Labelled(Cast(t.value, dtype.compute), t.labels) for t in (x, y))
     found = _summed(_multiplied(x, y, labels), kept)
-    return Term(Cast(found.value, dtype), found.labels)
+    return Labelled(Cast(found.value, dtype), found.labels)
 
 
-def grouped(term: Term, batch: Labels, groups: Sequence[Labels]) -> Value:
+def grouped(term: Labelled, batch: Labels, groups: Sequence[Labels]) -> Value:
     """The batch axes, then one axis for each group; without moving elements where possible."""
     every = [*((label,) for label in batch), *groups]
     places = [[term.labels.index(label) for label in group] for group in every]
@@ -182,14 +182,14 @@ def grouped(term: Term, batch: Labels, groups: Sequence[Labels]) -> Value:
     return permuted(laid, tuple(order.index(g) for g in range(len(every))))
 
 
-def _multiplied(x: Term, y: Term, labels: Labels) -> Term:
+def _multiplied(x: Labelled, y: Labelled, labels: Labels) -> Labelled:
     """The products of elements, for each choice of these labels."""
     known = {label: t.size((label,)) for t in (x, y) for label in t.labels}
     shape = tuple(known[label] for label in labels)
-    return Term(Mul(*(_spread(t, labels, shape) for t in (x, y))), labels)
+    return Labelled(Mul(*(_spread(t, labels, shape) for t in (x, y))), labels)
 
 
-def _spread(term: Term, labels: Labels, shape: tuple[Dim, ...]) -> Value:
+def _spread(term: Labelled, labels: Labels, shape: tuple[Dim, ...]) -> Value:
     ordered = term.ordered(tuple(label for label in labels if label in term.labels))
     if ordered.labels == labels:
         return ordered.value

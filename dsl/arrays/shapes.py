@@ -330,7 +330,7 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: str = "raise", order: s
         raise ArgumentError(
             f"ravel_multi_index: mode={mode!r} with order={order!r} is not supported"
         )
-    found: Any = 0
+    number: Any = 0
     if len(multi_index) != len(sizes(dims)):
         raise ShapeError(
             f"ravel_multi_index: {len(multi_index)} places for {len(sizes(dims))} axes",
@@ -342,8 +342,8 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: str = "raise", order: s
             index = index % size
         elif mode == "clip":
             index = named("clip")(index, 0, size - 1)
-        found = found * size + index
-    return found
+        number = number * size + index
+    return number
 
 
 @public("ediff1d")

@@ -67,7 +67,7 @@ class Explanation:
                 remedy=f"call {name} with the arguments first, then write {name}.explain()",
             )
         from dlvm.opt.kernels.borders import borders
-        from dlvm.opt.telling import applied_laws, fast_laws, helpful_assumptions
+        from dlvm.opt.law_report import applied_laws, fast_laws, helpful_assumptions
 
         traces = [s.program.trace for s in made]
         return Explanation(

@@ -161,19 +161,19 @@ class Rule:
 
     def _leaf(self, x: Any, t: TensorType, name: str) -> Tensor:
         """A leaf of exactly this type; a Python number is converted if the shape fits."""
-        found = staged(x)
-        if found.weak and found.type.shape == t.shape and t.dtype.is_float:
-            found = fresh(element(found, t.dtype))
-        if found.type == t:
-            return found
-        kind = ShapeError if found.type.shape != t.shape else DTypeError
+        leaf = staged(x)
+        if leaf.weak and leaf.type.shape == t.shape and t.dtype.is_float:
+            leaf = fresh(element(leaf, t.dtype))
+        if leaf.type == t:
+            return leaf
+        kind = ShapeError if leaf.type.shape != t.shape else DTypeError
         raise kind(
-            f"{self.what} must give for {name} the type {t}, found {found.type}",
+            f"{self.what} must give for {name} the type {t}, found {leaf.type}",
             origin=self.origin,
             remedy="sum over what was stretched, or stretch with dlvm.broadcast_to"
             if kind is ShapeError
             else f"convert it with dlvm.astype(..., dlvm.{t.dtype.numpy.name})",
-            notes=arisen(unequal(found.type.shape, t.shape), [found.contents]),
+            notes=arisen(unequal(leaf.type.shape, t.shape), [leaf.contents]),
         )
 
     def _structure(self, what: str, expected: Tree, found: Tree) -> UserError:

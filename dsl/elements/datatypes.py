@@ -301,17 +301,17 @@ def finfo(dtype: Any) -> FloatLimits:
 
     They are Python floats, so ``x * dlvm.finfo(x).eps`` has the type of ``x``.
     """
-    found = _of_number(dtype)
-    if not found.is_float:
-        raise DTypeError(f"finfo: expected a floating-point type, found {found}")
-    given = _limits(found.numpy)
+    limits = _of_number(dtype)
+    if not limits.is_float:
+        raise DTypeError(f"finfo: expected a floating-point type, found {limits}")
+    given = _limits(limits.numpy)
     return FloatLimits(
-        found.numpy.itemsize * 8,
+        limits.numpy.itemsize * 8,
         float(given.eps),
         float(given.max),
         float(given.min),
         float(given.smallest_normal),
-        found.numpy,
+        limits.numpy,
     )
 
 

@@ -13,15 +13,7 @@ from typing import Any
 import numpy as np
 
 from dlvm.base.errors import ArgumentError, AxisError, DTypeError, ShapeError
-from dlvm.dsl.trace.operands import (
-    element,
-    fresh,
-    kind_of,
-    known_dtype,
-    plain,
-    promoted,
-    staged,
-)
+from dlvm.dsl.trace.operands import element, fresh, kind_of, known_dtype, plain, promoted, staged
 from dlvm.dsl.trace.scopes import is_sequence, user_origin
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.names import DERIVERS, LISTERS, PUBLIC, named

@@ -12,15 +12,7 @@ from typing import Any
 
 from dlvm.base.errors import ShapeError
 from dlvm.dsl.trace.defaults import default_float
-from dlvm.dsl.trace.operands import (
-    element,
-    fresh,
-    kind_of,
-    known_dtype,
-    narrowed,
-    spread,
-    staged,
-)
+from dlvm.dsl.trace.operands import element, fresh, kind_of, known_dtype, narrowed, spread, staged
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.names import named
 from dlvm.ir import F64, I64, Dim, DType, Expr, Value

@@ -179,14 +179,14 @@ def _of_place(
 
 def _others(places: Sequence[Place], frame: FrameType, x: Any) -> int:
     """References of other variables that are overwritten, or of tuples that only these have."""
-    found = 0
+    count = 0
     for place in places:
         try:
             value = place.value(frame)
         except LookupError:
             continue
         if value is x:
-            found += 1
+            count += 1
         elif type(value) is tuple and references(value) <= IN_CONTAINER:
-            found += sum(part is x for part in value)  # pyright: ignore[reportUnknownVariableType]
-    return found
+            count += sum(part is x for part in value)  # pyright: ignore[reportUnknownVariableType]
+    return count

@@ -18,12 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from .frames import Site
-from .guards import CONTAINERS
-from .homes import class_is_read, is_ours, is_read, slot
-from .places import Attribute, Derived, Held, Item, Read, is_numeric
-from .seen import Scalar, Use
-from .things import (
+from .abstract_values import (
     HOST,
     NOTHING,
     STAGED,
@@ -40,7 +35,12 @@ from .things import (
     only,
     union,
 )
+from .frames import Site
+from .guards import CONTAINERS
+from .places import Attribute, Derived, Held, Item, Read, is_numeric
+from .record import Scalar, Use
 from .walk import Walk, path_of
+from .whose_code import class_is_read, is_ours, is_read, slot
 
 _META = {"shape", "dtype", "ndim", "size", "nbytes", "itemsize", "strides", "device"}
 

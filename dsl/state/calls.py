@@ -13,17 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .attributes import Attributes
-from .frames import Closure, Site
-from .functions import Functions, inside
-from .handed import as_staged
-from .homes import class_is_read, home_of
-from .items import Operators
-from .natives import Natives, gets_of
-from .outputs import changed
-from .places import Derived
-from .seen import Use, called
-from .things import (
+from .abstract_values import (
     ANY,
     HOST,
     NOTHING,
@@ -39,7 +29,17 @@ from .things import (
     only,
     union,
 )
+from .attributes import Attributes
+from .frames import Closure, Site
+from .functions import Functions, inside
+from .handed import as_staged
+from .items import Operators
+from .natives import Natives, gets_of
+from .outputs import changed
+from .places import Derived
+from .record import Use, called
 from .walk import Walk, is_array, kinds
+from .whose_code import class_is_read, home_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -20,6 +20,7 @@ from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.trace.warned import warned
 from dlvm.ir import Array
 
+from .abstract_values import ANY, STAGED, Value, only
 from .code import decoded
 from .follow import Follow
 from .guards import (
@@ -34,10 +35,9 @@ from .guards import (
     same_view,
     shows,
 )
-from .homes import home_of, of_installed
 from .places import Derived, Held
-from .seen import Seen, Use, hidden_state, state_of
-from .things import ANY, STAGED, Value, only
+from .record import Seen, Use, hidden_state, state_of
+from .whose_code import home_of, of_installed
 
 _PART = re.compile(r"\.|\[")
 """Where a path goes on to a part of an object."""

@@ -68,11 +68,11 @@ class Code:
 def decoded(code: types.CodeType) -> Code:
     """The steps of a function."""
     bytecode = dis.Bytecode(code)
-    found = [i for i in bytecode if i.opname != "CACHE"]
-    number = {i.offset: n for n, i in enumerate(found)}
+    instructions = [i for i in bytecode if i.opname != "CACHE"]
+    number = {i.offset: n for n, i in enumerate(instructions)}
     covers: Any = bytecode.exception_entries  # type: ignore[attr-defined]
     line, steps = code.co_firstlineno, list[Step]()
-    for n, i in enumerate(found):
+    for n, i in enumerate(instructions):
         line = (i.positions.lineno if i.positions else None) or line
         arg = i.arg if i.opcode >= dis.HAVE_ARGUMENT else None
         jumps = i.opcode in _JUMPS
@@ -92,4 +92,4 @@ def decoded(code: types.CodeType) -> Code:
                 handler,
             )
         )
-    return Code(steps, [i.offset for i in found])
+    return Code(steps, [i.offset for i in instructions])

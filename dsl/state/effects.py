@@ -8,6 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+from .abstract_values import (
+    NULL,
+    UNKNOWN,
+    Arguments,
+    Built,
+    Iter,
+    Super,
+    Value,
+    only,
+    union,
+    widened,
+)
 from .attributes import Attributes
 from .calls import Calls
 from .frames import Frames, Site
@@ -16,8 +28,7 @@ from .handed import Handed
 from .instructions import Effect
 from .items import Items, Operators
 from .natives import Natives
-from .seen import Seen
-from .things import NULL, UNKNOWN, Arguments, Built, Iter, Super, Value, only, union, widened
+from .record import Seen
 from .walk import Walk
 
 Results: TypeAlias = "tuple[Value, ...]"

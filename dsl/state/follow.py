@@ -12,12 +12,12 @@ import builtins
 from collections.abc import Sequence
 from typing import Any
 
+from .abstract_values import ANY, NOTHING, UNKNOWN, Arguments, Iter, Value, constant, only, union
 from .effects import Effects
 from .frames import Frame, Frames, Site
 from .instructions import Operation
 from .places import Attribute, Held, Item
-from .seen import Seen, Use
-from .things import ANY, NOTHING, UNKNOWN, Arguments, Iter, Value, constant, only, union
+from .record import Seen, Use
 
 _PATIENCE = 40
 """Number of times that a function's operations are evaluated, on average, after which everything

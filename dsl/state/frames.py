@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from .abstract_values import NOTHING, Value, widened
 from .instructions import Entry
 from .summaries import Summary, summary_of
-from .things import NOTHING, Value, widened
 
 
 @dataclass(eq=False, slots=True)

@@ -14,12 +14,23 @@ from typing import Any
 from dlvm.dsl.trace.trees import captured_functions
 from dlvm.dsl.words.methods import WeakMethod
 
+from .abstract_values import (
+    NOTHING,
+    UNKNOWN,
+    Arguments,
+    Bound,
+    Built,
+    Iter,
+    Place,
+    Value,
+    only,
+    union,
+)
 from .frames import Closure, Frame, Frames, Site
-from .homes import UNREAD, home_of, is_installed, is_ours, is_read
 from .items import Items
 from .places import Attribute, Held, Item, kept_by
-from .things import NOTHING, UNKNOWN, Arguments, Bound, Built, Iter, Place, Value, only, union
 from .walk import Walk
+from .whose_code import UNREAD, home_of, is_installed, is_ours, is_read
 
 _MANY = 4000
 _INSTALLED = 200

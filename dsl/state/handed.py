@@ -12,12 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .frames import Closure, Site
-from .functions import Functions, inside
-from .items import Items
-from .places import is_numeric
-from .seen import PLAIN, Use
-from .things import (
+from .abstract_values import (
     ANY,
     HOST,
     NOTHING,
@@ -33,6 +28,11 @@ from .things import (
     only,
     union,
 )
+from .frames import Closure, Site
+from .functions import Functions, inside
+from .items import Items
+from .places import is_numeric
+from .record import PLAIN, Use
 from .walk import Walk, is_container
 
 

@@ -17,8 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from .abstract_values import ANY, HOST, NULL, Built, Value, constant, only
 from .code import Step
-from .things import ANY, HOST, NULL, Built, Value, constant, only
 
 Entry: TypeAlias = "int | str"
 Stack: TypeAlias = tuple[Entry, ...]

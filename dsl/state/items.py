@@ -13,11 +13,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from .attributes import Attributes
-from .frames import Site
-from .places import Attribute, Derived, Item, is_numeric
-from .seen import Scalar, Use
-from .things import (
+from .abstract_values import (
     ANY,
     HOST,
     NOTHING,
@@ -33,6 +29,10 @@ from .things import (
     only,
     union,
 )
+from .attributes import Attributes
+from .frames import Site
+from .places import Attribute, Derived, Item, is_numeric
+from .record import Scalar, Use
 from .walk import Walk, is_array, is_container, kinds
 
 

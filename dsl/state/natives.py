@@ -16,15 +16,27 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
+from .abstract_values import (
+    HOST,
+    UNKNOWN,
+    Arguments,
+    Built,
+    Iter,
+    Method,
+    Place,
+    Value,
+    flat,
+    only,
+    union,
+)
 from .attributes import Attributes
 from .frames import Site
-from .homes import is_read
 from .items import Items, Operators
 from .outputs import changed, names_of, texts_in, texts_of
 from .places import Attribute, Derived, Held, Item, is_numeric
-from .seen import Scalar, Use
-from .things import HOST, UNKNOWN, Arguments, Built, Iter, Method, Place, Value, flat, only, union
+from .record import Scalar, Use
 from .walk import Walk, is_container, kinds
+from .whose_code import is_read
 
 _ITERATED = {list, tuple, iter, reversed, sorted, set, frozenset}
 _OF_TYPE = {type, isinstance, issubclass, callable, id}

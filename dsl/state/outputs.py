@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from .homes import home_of, own_names
-from .things import NOTHING, Place, Value, flat, union
+from .abstract_values import NOTHING, Place, Value, flat, union
+from .whose_code import home_of, own_names
 
 _FIRST = {
     "numpy": "copyto put place putmask fill_diagonal put_along_axis",

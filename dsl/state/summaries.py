@@ -13,9 +13,9 @@ import inspect
 import types
 from collections.abc import Mapping, Sequence
 
+from .abstract_values import Value
 from .code import Step, decoded
 from .instructions import Entry, Lost, Operation, Recorder, Stack, effect, recorded
-from .things import Value
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)

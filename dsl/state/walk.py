@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
+from .abstract_values import HOST, STAGED, UNKNOWN, Arguments, Place, Value, flat, only
 from .frames import Site
 from .guards import CONTAINERS, present
-from .homes import class_is_read, holds_numbers, own_names, special_names
 from .places import Attribute, Derived, Held, Item, Read, is_numeric
-from .seen import Scalar, Seen, Use
-from .things import HOST, STAGED, UNKNOWN, Arguments, Place, Value, flat, only
+from .record import Scalar, Seen, Use
+from .whose_code import class_is_read, holds_numbers, own_names, special_names
 
 _DEPTH = 32
 _MANY = 4000
@@ -38,7 +38,7 @@ class Walk:
 
     def __init__(self, seen: Seen) -> None:
         self.seen = seen
-        self.opened = Opened(seen)
+        self.opened = OpenObjects(seen)
         self._places: dict[Any, Place] = {}
         self._results: dict[Any, Any] = {}
 
@@ -110,7 +110,7 @@ class Walk:
         return only(self.place(key, place.path, place.read, view, -1))
 
 
-class Opened:
+class OpenObjects:
     """Objects of which any attribute may be loaded that the code loads from anything."""
 
     def __init__(self, seen: Seen) -> None:

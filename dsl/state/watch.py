@@ -121,25 +121,25 @@ class Watch:
     def __call__(self) -> Sequence[Any] | None:
         """Reads and compares."""
         try:
-            found: list[Sequence[Any]] = []
+            values: list[Sequence[Any]] = []
             for at, x, pick, space, follow in self._plan:
                 if at is not None:
-                    x = found[at[0]][at[1]]
+                    x = values[at[0]][at[1]]
                 if pick is not None:
                     now = pick(x)
                     if not all(map(_is, now, space.expected)) and not space.allows(now):
                         return None
-                found.append(() if follow is None else follow(x))
+                values.append(() if follow is None else follow(x))
             for of, ref in self._weak:
-                if (found[of[0]][of[1]] if isinstance(of, tuple) else of()) is not ref():
+                if (values[of[0]][of[1]] if isinstance(of, tuple) else of()) is not ref():
                     return None
             for (i, j), compute, guard in self._derived:
-                if not guard.allows(compute(found[i][j])):
+                if not guard.allows(compute(values[i][j])):
                     return None
             for guard in self._computed:
                 if not guard.holds():
                     return None
-            return [read() if at is None else found[at[0]][at[1]] for at, read in self._arrays]
+            return [read() if at is None else values[at[0]][at[1]] for at, read in self._arrays]
         except _GONE:
             return None
 

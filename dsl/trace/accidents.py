@@ -89,22 +89,22 @@ def _of_counts(value: Value, trace: Trace) -> Cause:
 
 def _of_floats(value: Value, trace: Trace) -> Cause:
     """The cause of a value of f64: all that it is computed from is f64 by accident."""
-    pending, seen, found = [value], set[Value](), ()
+    pending, seen, causes = [value], set[Value](), ()
     while pending:
         at = pending.pop()
         if at in seen:
             continue
         seen.add(at)
         if at in trace.by_default:
-            found = "default", trace.by_default[at]
+            causes = "default", trace.by_default[at]
         elif isinstance(at, Cast) and at.x in trace.counted:
-            found = _of_counts(at.x, trace)
+            causes = _of_counts(at.x, trace)
         elif at in trace.wide or not (before := _floats_before(at, trace)):
             trace.wide.add(value)
             return None
         else:
             pending += [v for v in before if not _is_number(v, trace)]
-    return found or None
+    return causes or None
 
 
 def _floats_before(value: Value, trace: Trace) -> list[Value]:
@@ -131,18 +131,18 @@ def _before(value: Value, trace: Trace) -> Iterable[Value]:
 
 def tell_accident(label: str, program: Program, inputs: Sequence[Input], told: set[str]) -> None:
     """Warns once of a function whose arguments are f32 or halves, and that computes in f64."""
-    found = program.trace.accident
+    accident = program.trace.accident
     given = [i.type.dtype for i in inputs if not i.weak]
     given += [c.param.type.dtype for c in program.trace.arrays.values()]
-    if "accident" in told or found is None or F64 in given or found.narrow not in given:
+    if "accident" in told or accident is None or F64 in given or accident.narrow not in given:
         return
     told.add("accident")
-    name = function_called(found.cause.step) or found.cause.name
+    name = function_called(accident.cause.step) or accident.cause.name
     warned(
-        f"{label} is given {found.narrow} and computes in f64, which takes more time and memory: "
-        f"{found.text} is f64 because of {WHAT[found.kind].format(name=name)}; "
-        f'{_remedy(found)}, or call dlvm.default_dtype("f32")',
-        found.cause.origin,
+        f"{label} is given {accident.narrow} and computes in f64, which takes more time and "
+        f"memory: {accident.text} is f64 because of {WHAT[accident.kind].format(name=name)}; "
+        f'{_remedy(accident)}, or call dlvm.default_dtype("f32")',
+        accident.cause.origin,
     )
 
 

@@ -15,14 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import CodeType, FrameType
 from typing import Any, ParamSpec, TypeVar
 
-from dlvm.base.errors import (
-    CallError,
-    CompilerError,
-    DlvmError,
-    OutOfMemory,
-    TooDeep,
-    UserError,
-)
+from dlvm.base.errors import CallError, CompilerError, DlvmError, OutOfMemory, TooDeep, UserError
 from dlvm.base.handlers import raised_by_handler
 from dlvm.dsl.words.calling import (
     BOUNDARIES,

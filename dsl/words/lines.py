@@ -34,17 +34,17 @@ def advised(origin: Origin, asked: str) -> Match | None:
     """The part of the user's line that can't be staged, given what Python asked a
     staged value for.
     """
-    found = _statement(origin)
-    if found is None:
+    statement = _statement(origin)
+    if statement is None:
         return None
-    nodes = [*found.nodes(origin.line)]
+    nodes = [*statement.nodes(origin.line)]
     for pattern in PATTERNS:
-        if asked in pattern.asked and found.within(pattern.within):
+        if asked in pattern.asked and statement.within(pattern.within):
             for node in nodes:
                 bound: dict[str, Any] = {}
                 fits = _fits(_read(pattern.code), node, bound) and _known(bound, pattern, asked)
                 if fits and not _drops_options(node, pattern):
-                    match = Match(pattern, bound, node, found)
+                    match = Match(pattern, bound, node, statement)
                     if match.is_possible:
                         return match
     return None

@@ -74,7 +74,7 @@ def best(masks: Sequence[int], wanted: int, volume: Callable[[int], int]) -> lis
 def _in_turn(full: int, cut: Sequence[int], count: int) -> list[Pair]:
     """The splits of subsets as pairs of numbers, in the order of contraction."""
     number: dict[int, int] = {1 << i: i for i in range(count)}
-    pending, found = [full], list[Pair]()
+    pending, order = [full], list[Pair]()
     while pending:
         s = pending[-1]
         parts = [p for p in (cut[s], s ^ cut[s]) if cut[s] and p not in number]
@@ -83,15 +83,15 @@ def _in_turn(full: int, cut: Sequence[int], count: int) -> list[Pair]:
             continue
         pending.pop()
         if s not in number:
-            found.append((number[cut[s]], number[s ^ cut[s]]))
-            number[s] = count + len(found) - 1
-    return found
+            order.append((number[cut[s]], number[s ^ cut[s]]))
+            number[s] = count + len(order) - 1
+    return order
 
 
 def greedy(masks: Sequence[int], wanted: int, volume: Callable[[int], int]) -> list[Pair]:
     """The pairs in greedy order: smallest growth first, pairs that share a label before others."""
     left = dict(enumerate(masks))
-    found: list[Pair] = []
+    order: list[Pair] = []
     while len(left) > 1:
         ranked: list[tuple[bool, int, Pair, int]] = []
         for i in left:
@@ -102,9 +102,9 @@ def greedy(masks: Sequence[int], wanted: int, volume: Callable[[int], int]) -> l
                     ranked.append((not left[i] & left[j], growth, (i, j), kept))
         _, _, (i, j), kept = min(ranked)
         del left[i], left[j]
-        left[len(masks) + len(found)] = kept
-        found.append((i, j))
-    return found
+        left[len(masks) + len(order)] = kept
+        order.append((i, j))
+    return order
 
 
 def _kept(left: Mapping[int, int], wanted: int, i: int, j: int) -> int:

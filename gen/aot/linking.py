@@ -37,8 +37,8 @@ def shared(code: bytes, target: Target) -> bytes:
             f"shared libraries are made for Linux, found the triple {target.triple}",
             remedy="link the object or the static library",
         )
-    found = next(filter(None, map(shutil.which, looked_for)), None)
-    if found is None:
+    linker = next(filter(None, map(shutil.which, looked_for)), None)
+    if linker is None:
         raise UserError(
             f"a shared library takes a linker; none of {', '.join(looked_for)} is on PATH",
             remedy="install one of them, or link the object where it is used",
@@ -46,10 +46,10 @@ def shared(code: bytes, target: Target) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         source, made = Path(folder, "part.o"), Path(folder, "whole.so")
         source.write_bytes(code)
-        alone = [] if found.endswith("lld") else ["-nostartfiles"]
-        command = [found, "-shared", *alone, "-o", str(made), str(source)]
+        alone = [] if linker.endswith("lld") else ["-nostartfiles"]
+        command = [linker, "-shared", *alone, "-o", str(made), str(source)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
         if done.returncode:
             said = done.stderr.strip().splitlines() or ["it says nothing"]
-            raise UserError(f"{found} can't link the object: {said[-1]}")
+            raise UserError(f"{linker} can't link the object: {said[-1]}")
         return made.read_bytes()

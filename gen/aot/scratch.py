@@ -54,19 +54,19 @@ def _copies(program: Program, target: Target) -> Dim:
 
 def _highest(kernel: LoopKernel) -> dict[str, Dim]:
     """The highest value of each index of a kernel, outer ones first."""
-    found: dict[str, Dim] = {}
+    highest: dict[str, Dim] = {}
     for s in statements(kernel.body):
         match s:
             case Loop(var, extent):
-                found[var] = extent - 1
+                highest[var] = extent - 1
             case Bind(name, Size(dim), high):
                 most = bounds(dim)[1]
-                found[name] = high if most == math.inf else int(most)
+                highest[name] = high if most == math.inf else int(most)
             case Bind(name, _, high):
-                found[name] = high
+                highest[name] = high
             case _:
                 pass
-    return found
+    return highest
 
 
 def _at_most(d: Dim, highest: dict[str, Dim]) -> Dim:

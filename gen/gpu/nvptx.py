@@ -147,8 +147,8 @@ class _GpuAccess(Access):
         place, offset = self.places[s.memory.name], self.offsets.known(s.offset)
         condition = holds(self.offsets, s.where)
         if s.memory.name in self.warp.registers:
-            found = exchanged(self.w, place, s.offset, self.warp.lane, condition)
-            return self._loaded(found, place, 1)
+            element = exchanged(self.w, place, s.offset, self.warp.lane, condition)
+            return self._loaded(element, place, 1)
         lanes = elements_at_once(self.offsets, offset)
         type_ = vector(place.element, lanes)
 
@@ -158,8 +158,8 @@ class _GpuAccess(Access):
 
         if condition is None:
             return self._loaded(plain(), place, lanes)
-        found = self.w.maybe(condition, type_, "zeroinitializer", plain)
-        return self._loaded(found, place, lanes)
+        element = self.w.maybe(condition, type_, "zeroinitializer", plain)
+        return self._loaded(element, place, lanes)
 
     def store(self, s: Store, x: Val) -> None:
         """The element, where ``where`` holds."""

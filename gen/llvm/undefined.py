@@ -38,7 +38,7 @@ def _elf(code: bytes) -> set[str]:
 
 def _wasm(code: bytes) -> set[str]:
     """The functions of the import section."""
-    at, found = 8, set[str]()
+    at, names = 8, set[str]()
     while at < len(code):
         kind = code[at]
         size, start = _number(code, at + 1)
@@ -51,8 +51,8 @@ def _wasm(code: bytes) -> set[str]:
                 what, place = code[place], place + 1
                 place = _after(code, what, place)
                 if what == 0:
-                    found.add(name)
-    return found
+                    names.add(name)
+    return names
 
 
 def _after(code: bytes, what: int, place: int) -> int:

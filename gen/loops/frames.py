@@ -97,7 +97,7 @@ def lines(value: Value) -> int:
 
     Positions count row by row within those axes; what is the same all along has one place.
     """
-    found = len(value.shape)
+    count = len(value.shape)
     seen: set[tuple[Value, bool]] = set()
     waiting = [(value, False)]
     while waiting:
@@ -111,11 +111,11 @@ def lines(value: Value) -> int:
             waiting += [(v, whole or x.alias) for v in x.operands]
         elif isinstance(x, Broadcast) and not (whole and product(x.x.shape) != 1):
             same = _repeated(x)
-            found = min(found, same or _last(len(x.shape), x.axes))
+            count = min(count, same or _last(len(x.shape), x.axes))
             waiting += [] if same else [(x.x, whole)]
         else:
             return 0
-    return found
+    return count
 
 
 def _repeated(x: Broadcast) -> int:

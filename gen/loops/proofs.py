@@ -94,17 +94,17 @@ class Facts:
 
     def ranges(self) -> dict[str, Range]:
         """Intervals of single symbols."""
-        found: dict[str, Range] = {}
+        intervals: dict[str, Range] = {}
         for name, high in self.highest.items():
-            found[name] = (0, high if isinstance(high, int) else math.inf)
+            intervals[name] = (0, high if isinstance(high, int) else math.inf)
         for f in self.holds:
             if isinstance(f, Expr) and len(names := set(symbols(f))) == 1:
                 name = names.pop()
-                low, high = found.get(name, (0.0, math.inf))
+                low, high = intervals.get(name, (0.0, math.inf))
                 rest = f - symbol(name)
                 if isinstance(rest, int):
-                    found[name] = (max(low, -rest), high)
-        return found
+                    intervals[name] = (max(low, -rest), high)
+        return intervals
 
 
 def _implied(f: Dim) -> Iterator[Dim]:

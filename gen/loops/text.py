@@ -4,35 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from .statements import (
-    Barrier,
-    Bind,
-    Body,
-    Check,
-    Define,
-    Fill,
-    Inside,
-    Let,
-    Load,
-    Local,
-    Loop,
-    LoopKernel,
-    Multiply,
-    Nested,
-    Number,
-    Operand,
-    Scalar,
-    Search,
-    Size,
-    Sort,
-    Statement,
-    Store,
-    Where,
-    Word,
-)
+from . import statements
 
 
-def kernel_text(kernel: LoopKernel) -> str:
+def kernel_text(kernel: statements.LoopKernel) -> str:
     """The whole kernel; scalars are numbered in the order in which they are computed."""
     buffers = ", ".join(f"%{b.name}: {b.role} {b.type}" for b in kernel.buffers)
     symbols = f" symbols ({', '.join(kernel.symbols)})" if kernel.symbols else ""
@@ -41,7 +16,7 @@ def kernel_text(kernel: LoopKernel) -> str:
     return "\n".join([f"kernel @{kernel.name}({buffers}){symbols} {{", *page.lines, "}"])
 
 
-def line_of(kernel: LoopKernel, s: Statement) -> str:
+def line_of(kernel: statements.LoopKernel, s: statements.Statement) -> str:
     """One statement of a kernel, with its scalars numbered as in the kernel's text."""
     page = _Page()
     page.body(kernel.body, "")
@@ -51,25 +26,25 @@ def line_of(kernel: LoopKernel, s: Statement) -> str:
 class _Page:
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self.names: defaultdict[Scalar, str] = defaultdict(lambda: "?")
+        self.names: defaultdict[statements.Scalar, str] = defaultdict(lambda: "?")
 
-    def body(self, body: Body, indent: str) -> None:
+    def body(self, body: statements.Body, indent: str) -> None:
         for statement in body:
             self.statement(statement, indent)
 
-    def statement(self, s: Statement, indent: str) -> None:
-        if isinstance(s, Nested):
+    def statement(self, s: statements.Statement, indent: str) -> None:
+        if isinstance(s, statements.Nested):
             self.lines.append(f"{indent}{self.opening(s)} {{")
             self.body(s.body, indent + "  ")
             self.lines.append(f"{indent}}}")
         else:
             self.lines.append(f"{indent}{self.line(s)}")
 
-    def opening(self, s: Nested) -> str:
-        if isinstance(s, Fill):
+    def opening(self, s: statements.Nested) -> str:
+        if isinstance(s, statements.Fill):
             spot = "at ({}, {}) of ({}, {}) step {}".format(*s.spot)
             return f"fill %{s.piece.name}: {s.piece.dtype} by {s.unit} {spot}"
-        if isinstance(s, Loop):
+        if isinstance(s, statements.Loop):
             limit = "" if s.limit is None else f" limit {s.limit}"
             return f"{s.kind} {s.var} < {s.extent}{limit}{_grain(s)}"
         tile = f"%{s.tile.name}: {s.tile.dtype}[{s.tile.size // s.width},{s.width}]"
@@ -77,64 +52,64 @@ class _Page:
         sizes = f"m={s.m} n={s.n} k={s.k} chunk={s.chunk}"
         return f"product {_operand(s.x)} by {_operand(s.y)} {sizes} {tile} {spot}"
 
-    def line(self, s: Statement) -> str:
+    def line(self, s: statements.Statement) -> str:
         match s:
-            case Let(scalar):
+            case statements.Let(scalar):
                 name = self.names[scalar] = f"%{len(self.names)}"
                 return f"{name} = {self.right(scalar)} : {scalar.dtype}"
-            case Define(name, dim, high, where):
+            case statements.Define(name, dim, high, where):
                 return f"{name} = {dim} <= {high}{_where(where)}"
-            case Bind(name, scalar, high):
+            case statements.Bind(name, scalar, high):
                 return f"{name} = index {self.names[scalar]} <= {high}"
-            case Store(memory, offset, scalar, where):
+            case statements.Store(memory, offset, scalar, where):
                 return f"store %{memory.name}[{offset}] = {self.names[scalar]}{_where(where)}"
-            case Check(ok, index, size, code, where):
+            case statements.Check(ok, index, size, code, where):
                 found = f"{self.names[ok]} index {self.names[index]} size {size}"
                 return f"check {found} code {code}{_where(where)}"
-            case Local(name, dtype, size, shared):
+            case statements.Local(name, dtype, size, shared):
                 return f"{'shared' if shared else 'local'} %{name}: {dtype}[{size}]"
-            case Sort():
+            case statements.Sort():
                 return _sort(s)
-            case Barrier():
+            case statements.Barrier():
                 return "barrier"
-            case Multiply():
+            case statements.Multiply():
                 x = f"%{s.x.name}[{s.x_offset}] step {s.x_step}"
                 y = f"%{s.y.name}[{s.y_offset}] step {s.y_step}"
                 return f"{s.instruction} %{s.total.name}[{s.at}] += {x} by {y}"
             case _:
                 return self.opening(s)
 
-    def right(self, scalar: Scalar) -> str:
+    def right(self, scalar: statements.Scalar) -> str:
         match scalar:
-            case Number(_, value):
+            case statements.Number(_, value):
                 return f"constant {value}"
-            case Size(dim):
+            case statements.Size(dim):
                 return f"size {dim}"
-            case Inside(where):
+            case statements.Inside(where):
                 return f"inside ({', '.join(map(str, where))})"
-            case Load(_, memory, offset, where):
+            case statements.Load(_, memory, offset, where):
                 return f"load %{memory.name}[{offset}]{_where(where)}"
-            case Search(_, memory, offset, count, key, right, where):
+            case statements.Search(_, memory, offset, count, key, right, where):
                 among = f"%{memory.name}[{offset}] count {count} key {self.names[key]}"
                 return f"search {among}{' right' if right else ''}{_where(where)}"
-            case Word(_, word, operands):
+            case statements.Word(_, word, operands):
                 return f"{word} {', '.join(self.names[o] for o in operands)}"
             case _:
                 return f"{scalar.dtype}"
 
 
-def _where(where: Where) -> str:
+def _where(where: statements.Where) -> str:
     return f" where ({', '.join(map(str, where))})" if where else ""
 
 
-def _grain(loop: Loop) -> str:
+def _grain(loop: statements.Loop) -> str:
     """How finely several threads share the turns."""
     levels = f" of {loop.levels} loops" if loop.levels > 1 else ""
     ahead = " ahead" * loop.ahead
     return f" grain {loop.grain}{levels}{ahead}" if loop.grain != 0 else ""
 
 
-def _sort(s: Sort) -> str:
+def _sort(s: statements.Sort) -> str:
     order = "" if s.order is None else f" with %{s.order.name}"
     spare = ", ".join(f"%{b.name}" for b in s.spare)
     down = " descending" if s.descending else ""
@@ -142,8 +117,8 @@ def _sort(s: Sort) -> str:
     return f"sort {row}{down}{_where(s.where)}"
 
 
-def _operand(operand: Operand) -> str:
+def _operand(operand: statements.Operand) -> str:
     transposed = " transposed" if operand.transposed else ""
-    if isinstance(operand.buffer, Local):
+    if isinstance(operand.buffer, statements.Local):
         return f"%{operand.buffer.name}{transposed}"
     return f"%{operand.buffer.name}[{operand.offset}] step {operand.step}{transposed}"

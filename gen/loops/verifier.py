@@ -21,13 +21,7 @@ from dataclasses import dataclass, field, replace
 
 from dlvm.base.errors import CompilerError
 from dlvm.ir import Dim, Expr
-from dlvm.ir.dims import (
-    floordiv,
-    mod,
-    substitute,
-    symbol,
-    symbols,
-)
+from dlvm.ir.dims import floordiv, mod, substitute, symbol, symbols
 
 from .digits import distinct, slope
 from .index import step_of
@@ -264,7 +258,7 @@ class _Verifier:
         at = place.plain(x.at(*map(symbol, names)))
         if not (facts.nonnegative(at) and facts.nonnegative(x.buffer.size - 1 - at)):
             raise self.fail(s, f"a matrix is not provably inside of %{x.buffer.name}")
-        self.apart(s, x.buffer, x.at(*map(symbol, names)), facts, place)
+        self.disjoint(s, x.buffer, x.at(*map(symbol, names)), facts, place)
 
     def beside_operands(self, s: Store, place: _Place) -> None:
         """Rule 5."""
@@ -286,7 +280,7 @@ class _Verifier:
             offset = x.offset + symbol(element)
             if not (facts.nonnegative(offset) and facts.nonnegative(size - 1 - offset)):
                 raise self.fail(s, f"not provably inside of the {size} elements of %{memory.name}")
-            self.apart(s, memory, offset, facts, place)
+            self.disjoint(s, memory, offset, facts, place)
         loops = [*(v.var for v in place.loops), element]
         offset = x.offset + symbol(element)
         if isinstance(x, Sort) and not distinct(offset, loops, facts, place.defines):
@@ -309,9 +303,11 @@ class _Verifier:
         else:
             raise self.fail(s, f"not provably inside of the {size} elements of %{x.memory.name}")
         if isinstance(x, Load) or not isinstance(x.memory, Table):
-            self.apart(s, x.memory, offset, facts, place)
+            self.disjoint(s, x.memory, offset, facts, place)
 
-    def apart(self, s: Statement, memory: Memory, offset: Dim, facts: Facts, place: _Place) -> None:
+    def disjoint(
+        self, s: Statement, memory: Memory, offset: Dim, facts: Facts, place: _Place
+    ) -> None:
         """No other turn of a loop with independent turns touches what this one writes."""
         new = Access(s, memory, offset, place.plain(offset), facts, isinstance(s, Store | Sort))
         for loop, accesses in self.recent:

@@ -125,18 +125,18 @@ def pow(v: Lanes, x: str, y: str) -> str:
     product = v.select(v.is_("oeq", size, zero), v.mul(y, v.number(-math.inf)), product)
     product = v.select(v.is_("ueq", size, infinity), v.mul(y, size), product)
     finite = v.is_("olt", v.call("fabs", product), v.number(2.0**11))
-    found = exp_of_sum(v, product, v.select(finite, lost, zero))
+    power = exp_of_sum(v, product, v.select(finite, lost, zero))
     whole = v.is_("oeq", v.call("trunc", y), y)
     half = v.mul(y, v.number(0.5))
     odd = v.both(whole, v.is_("une", v.call("trunc", half), half))
-    signed = v.select(odd, v.copysign(found, x), found)
+    signed = v.select(odd, v.copysign(power, x), power)
     real = v.both(v.is_("olt", x, zero), v.is_("olt", size, infinity))
     far = v.is_("oeq", v.call("fabs", y), infinity)
     broken = v.both(real, v.neither(whole, far))
-    found = v.select(broken, v.number(math.nan), signed)
+    power = v.select(broken, v.number(math.nan), signed)
     unit = v.both(v.is_("oeq", size, one), far)
     certain = v.either(v.either(v.is_("oeq", x, one), v.is_("oeq", y, zero)), unit)
-    return v.select(certain, one, found)
+    return v.select(certain, one, power)
 
 
 def _log_twice(v: Lanes, x: str) -> tuple[str, str]:

@@ -92,21 +92,21 @@ class Timers:
     def _called(self, arrays: Sequence[Array], seconds: float) -> tuple[list[Array], float]:
         """The table of each call, and the seconds of a tick; the first call is not counted."""
         table = self.executable.words(ticks.TABLE, ticks.WORDS)
-        found: list[Array] = []
+        tables: list[Array] = []
         marks: list[tuple[float, int]] = []
         start = time.perf_counter()
-        while len(found) <= LEAST or (_within(start, seconds) and len(found) < MOST):
+        while len(tables) <= LEAST or (_within(start, seconds) and len(tables) < MOST):
             given = [np.array(a) for a in arrays]
             table[: ticks.EVENTS] = 0
             self.executable.run(given, write=_unheard)
             marks.append((time.perf_counter(), int(table[ticks.LAST])))
             used = ticks.EVENTS + 2 * min(int(table[ticks.COUNT]), ticks.KEPT)
-            found.append(table[:used].copy())
+            tables.append(table[:used].copy())
         while _within(marks[0][0], CLOCK):  # the clocks run on between calls
             self.executable.run([np.array(a) for a in arrays], write=_unheard)
             marks.append((time.perf_counter(), int(table[ticks.LAST])))
         passed = marks[-1][1] - marks[0][1]
-        return found[1:], (marks[-1][0] - marks[0][0]) / passed if passed else 0.0
+        return tables[1:], (marks[-1][0] - marks[0][0]) / passed if passed else 0.0
 
     def _sizes(self, arrays: Sequence[Array]) -> dict[str, dict[str, int]]:
         params = self.plain.params

@@ -57,24 +57,24 @@ class Found:
 
 def best_first(space: Space, measure: Measure, goes_on: Callable[[], bool], seed: int) -> Found:
     """Greedy best-first search from the planner's schedule."""
-    dice, found = random.Random(seed), Found()
+    dice, result = random.Random(seed), Found()
     queue: list[tuple[float, int, State]] = []
 
     def tried(state: State) -> None:
-        time = found.tried(state, measure)
+        time = result.tried(state, measure)
         if time is not None:
-            heapq.heappush(queue, (time, found.visited, state))
+            heapq.heappush(queue, (time, result.visited, state))
 
     tried(space.start)
-    while queue and goes_on() and found.idle < PATIENCE:
+    while queue and goes_on() and result.idle < PATIENCE:
         time, number, state = heapq.heappop(queue)
-        new = [s for s in space.neighbours(state) if not found.known(s)]
+        new = [s for s in space.neighbours(state) if not result.known(s)]
         for neighbour in dice.sample(new, min(SAMPLED, len(new))):
             if goes_on():
                 tried(neighbour)
         if len(new) > SAMPLED:
             heapq.heappush(queue, (time, number, state))
-    return found
+    return result
 
 
 def at_random(space: Space, measure: Measure, goes_on: Callable[[], bool], seed: int) -> Found:

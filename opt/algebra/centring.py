@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dlvm.ir import Dim, Value, rewrite, splat
+from dlvm.ir import Dim, Value, rearrangement, splat
 from dlvm.ir.dims import product as size_of
 from dlvm.ir.numerics import FAST
 from dlvm.ops import Add, Broadcast, Cast, Div, Mul, Neg, Reshape, Sub, Sum
@@ -27,7 +27,7 @@ DEEP = 8
 """Sums and numbers, one inside the other, that are looked into."""
 
 
-@rewrite(
+@rearrangement(
     Add,
     Sub,
     example=(
@@ -46,8 +46,6 @@ DEEP = 8
     ),
     given=("f[4,2]", "f[4,2]"),
     law_class=FAST,
-    weighed=True,
-    keeps=False,
 )
 def mean_of_centred(op: Add | Sub) -> Value | None:
     """y + k sum(x - mean(x)) = y for a number k, also of sums and multiples of what is centred."""

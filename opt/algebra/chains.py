@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dlvm.cost import typical
-from dlvm.ir import F16, Op, TensorType, Value, rewrite, splat
+from dlvm.ir import F16, Op, TensorType, Value, rearrangement, rewrite, splat
 from dlvm.ir.dims import product as size_of
 from dlvm.ir.knowledge import properties_of
 from dlvm.ir.numerics import ROUNDING
@@ -83,7 +83,7 @@ def multiplied(x: Value, y: Value) -> Value:
     return _built(flat(x, y, everything), t)
 
 
-@rewrite(
+@rearrangement(
     Matmul,
     example=(
         lambda a, b, v: Matmul(Matmul(a, b), v),
@@ -91,9 +91,6 @@ def multiplied(x: Value, y: Value) -> Value:
         lambda a, b, v: Matmul(Matmul(-a, b * 3.0), v),
     ),
     given=("f[M,N]", "f[N,K]", "f[K,1]"),
-    law_class=ROUNDING,
-    weighed=True,
-    keeps=False,
 )
 def cheapest_order(op: Matmul) -> Value | None:
     """A B C ... in the order that costs least, with numbers and signs where there is least."""

@@ -27,7 +27,6 @@ from dlvm.ops import (
     Div,
     Equal,
     Log,
-    LogDeterminant,
     Max,
     Mul,
     Prod,
@@ -36,11 +35,12 @@ from dlvm.ops import (
     Sum,
     TriangularSolve,
 )
+from dlvm.ops.factorisations.stated import OfFactors
 from dlvm.passes import finite_function_pass
 
 from .semidefinite import by_cholesky_or_lu
 
-ByFactors = Solve | Determinant | LogDeterminant
+ByFactors = Solve | OfFactors
 
 
 @finite_function_pass

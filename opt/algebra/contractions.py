@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
-from dlvm.ir import Dim, Value, rewrite
+from dlvm.ir import Dim, Value, rearrangement
 from dlvm.ir.dims import product as size_of
-from dlvm.ir.numerics import ROUNDING
 from dlvm.ops import Broadcast, Matmul, Mul, Permute, Reshape, Sum, transposed
 
 from .factors import turned_about
@@ -16,7 +15,7 @@ MOST = 8
 """Factors that are looked at."""
 
 
-@rewrite(
+@rearrangement(
     Sum,
     example=(
         lambda x, y: Sum(_spread(x, 1) * _spread(turned_about(y), 1, columns=True), (1,)),
@@ -26,9 +25,6 @@ MOST = 8
         lambda x, y: Sum(_spread(x, 2) * _spread(turned_about(y), 2, columns=True), (2,)),
     ),
     given=("n[3,K]", "n[K,2]"),
-    law_class=ROUNDING,
-    weighed=True,
-    keeps=False,
 )
 def sum_of_broadcast_products(op: Sum) -> Value | None:
     """sum_k x[i, k] y[k, j] is a product of matrices, however it is written."""
@@ -59,17 +55,17 @@ def _spread(x: Value, at: int, columns: bool = False) -> Value:
 
 def _factors(value: Value) -> list[Broadcast]:
     """The factors of a product of elements, if all are repeated along some axis; else none."""
-    found: list[Broadcast] = []
+    factors: list[Broadcast] = []
     pending = [value]
-    while pending and len(found) <= MOST:
+    while pending and len(factors) <= MOST:
         match pending.pop():
             case Mul(x, y):
                 pending += [x, y]
             case Broadcast() as factor:
-                found.append(factor)
+                factors.append(factor)
             case _:
                 return []
-    return [] if len(found) > MOST else found
+    return [] if len(factors) > MOST else factors
 
 
 def _side(factors: Sequence[Broadcast], at: int, op: Sum) -> Value:
@@ -84,7 +80,7 @@ def _side(factors: Sequence[Broadcast], at: int, op: Sum) -> Value:
     return Reshape(moved, (moved.shape[0], size_of(moved.shape[1:])))
 
 
-@rewrite(
+@rearrangement(
     Sum,
     example=(
         lambda u, v: Sum(_outer(u, v), (0, 1)),
@@ -92,9 +88,6 @@ def _side(factors: Sequence[Broadcast], at: int, op: Sum) -> Value:
         lambda u, v: Sum(_beside(_outer(u, v), _outer(u, u)), (1, 2)),
     ),
     given=("n[N]", "n[M]"),
-    law_class=ROUNDING,
-    weighed=True,
-    keeps=False,
 )
 def sum_of_separate_products(op: Sum) -> Value | None:
     """The sum over i and j of u[i] v[j] is the sum of u times that of v."""

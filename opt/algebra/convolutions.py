@@ -12,9 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dlvm.ir import Dim, Value, rewrite
+from dlvm.ir import Dim, Value, rearrangement
 from dlvm.ir.dims import at_least, product
-from dlvm.ir.numerics import ROUNDING
 from dlvm.ops import Matmul, Pad, Patches, Permute, Reshape, Slice, Sum, Unpatch
 
 
@@ -30,16 +29,13 @@ def passed_on(rows: Value, w: Value, places: Sequence[int], taps: tuple[int, ...
     return Sum(placed, tuple(range(count + 2, 2 * count + 2)))
 
 
-@rewrite(
+@rearrangement(
     Sum,
     example=(
         lambda x, w, y, v: passed_on(x, w, (1, 3), (2,)),
         lambda x, w, y, v: passed_on(y, v, (2, 4, 4), (2, 2)),
     ),
     given=("n[3,2]", "n[2,4]", "n[32,1]", "n[1,4]"),
-    law_class=ROUNDING,
-    weighed=True,
-    keeps=False,
 )
 def sums_of_windows(op: Sum) -> Value | None:
     """What windows of images pass on is added up by a product with other windows."""
@@ -47,15 +43,12 @@ def sums_of_windows(op: Sum) -> Value | None:
     return None if found is None else found.windows((0,) * len(found.taps), found.extents)
 
 
-@rewrite(
+@rearrangement(
     Slice,
     example=lambda y, v: Slice(
         passed_on(y, v, (2, 4, 4), (2, 2)), (0, 1, 1, 0), (2, 3, 3, 1), (1, 1, 1, 1)
     ),
     given=("n[32,3]", "n[3,4]"),
-    law_class=ROUNDING,
-    weighed=True,
-    keeps=False,
 )
 def part_of_sums_of_windows(op: Slice) -> Value | None:
     """The same for the images without what was put around them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dlvm.ir import Value, rewrite
+from dlvm.ir import Value, rearrangement, rewrite
 from dlvm.ir.knowledge import properties_of
 from dlvm.ir.numerics import ROUNDING
 from dlvm.ops import Abs, Diagonal, Less, LessEqual, Matmul, Mul, Permute, Select, transposed
@@ -30,16 +30,13 @@ def magnitude_of_nonnegative(op: Abs) -> Value | None:
     return op.x if "nonnegative" in properties_of(op.x) and never_negative_zero(op.x) else None
 
 
-@rewrite(
+@rearrangement(
     Diagonal,
     example=(
         lambda x, y: Diagonal(Matmul(triangle(x, True), triangle(y, True))),
         lambda x, y: Diagonal(Matmul(triangle(x, False), triangle(y, False))),
     ),
     given=("n[N,N]", "n[N,N]"),
-    law_class=ROUNDING,
-    weighed=True,
-    keeps=False,
 )
 def diagonal_of_triangular_product(op: Diagonal) -> Value | None:
     """diag(A B) = diag(A) * diag(B), where both are lower, or both upper, triangular."""

@@ -143,21 +143,21 @@ class Ledger:
 
     def _idle_after(self, op: Op, changes: list[tuple[Value, int]]) -> list[Op]:
         """The operations that nobody uses once this one is not used; books that, too."""
-        found: list[Op] = []
+        idle: list[Op] = []
         pending = [op]
         while pending:
             gone = pending.pop()
-            if gone in self.idle or gone in found or any(self.uses[r] for r in gone.results):
+            if gone in self.idle or gone in idle or any(self.uses[r] for r in gone.results):
                 continue
             if not pure(gone):
                 continue
-            found.append(gone)
+            idle.append(gone)
             for v in gone.operands:
                 self.uses[v] -= 1
                 changes.append((v, -1))
                 if (maker := _maker(v)) is not None:
                     pending.append(maker)
-        return found
+        return idle
 
 
 def _maker(value: Value) -> Op | None:

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from dlvm.ir import F16, Value, rewrite
-from dlvm.ir.numerics import ROUNDING
+from dlvm.ir import F16, Value, rearrangement
 from dlvm.ops import Add, Broadcast, Mul, Neg, Reshape, Sub, Sum
 
 from .examples import outer, wide
@@ -95,7 +94,7 @@ def _floats(example: Four) -> Four:
     return lambda a, u, v, w: example(wide(a), wide(u), wide(v), wide(w))
 
 
-@rewrite(
+@rearrangement(
     Add,
     Sub,
     example=(
@@ -106,9 +105,6 @@ def _floats(example: Four) -> Four:
         _floats(lambda _, u, v, w: Sub(outer(u, v), Neg(outer(w, v)) * 3.0)),
     ),
     given=("f[N,N]", "f[N]", "f[N]", "f[N]"),
-    law_class=ROUNDING,
-    weighed=True,
-    keeps=False,
 )
 def outer_products_of_sum(op: Add | Sub) -> Value | None:
     """u v' + u w' = u (v + w)', and s (u v') = u (s v)', wherever in a sum or a difference."""
@@ -137,13 +133,10 @@ def _merged(outers: Sequence[_Outer]) -> list[_Outer]:
     return found
 
 
-@rewrite(
+@rearrangement(
     Mul,
     example=lambda x, y: _twice(wide(x), wide(y)),
     given=("f[M,N]", "f[]"),
-    law_class=ROUNDING,
-    weighed=True,
-    keeps=False,
 )
 def numbers_in_another_order(op: Mul) -> Value | None:
     """(x s) t = (x t) s for numbers s and t: pays where x t is computed anyway."""

@@ -2,19 +2,9 @@
 
 from __future__ import annotations
 
-from dlvm.ir import Value, rewrite
+from dlvm.ir import Value, rearrangement, rewrite
 from dlvm.ir.numerics import ROUNDING
-from dlvm.ops import (
-    Diagonal,
-    Gather,
-    Matmul,
-    Mul,
-    Neg,
-    Reshape,
-    Slice,
-    Sum,
-    transposed,
-)
+from dlvm.ops import Diagonal, Gather, Matmul, Mul, Neg, Reshape, Slice, Sum, transposed
 from dlvm.ops.elements.casting import converted
 
 from .chains import multiplied
@@ -51,16 +41,13 @@ def _whole(window: Slice) -> Value:
     return window.x if forwards and window.sizes == window.x.shape else window
 
 
-@rewrite(
+@rearrangement(
     Gather,
     example=(
         lambda x, y, i: Gather(Matmul(x, y), i, 0, mode="clip"),
         lambda x, y, i: Gather(Matmul(x, y), i, 1, mode="drop"),
     ),
     given=("n[3,K]", "n[K,3]", "i[1]"),
-    law_class=ROUNDING,
-    weighed=True,
-    keeps=False,
 )
 def rows_of_product(op: Gather) -> Value | None:
     """(A B)[i] = A[i] B, and (A B)[:, j] = A B[:, j], for indices that are known when it runs."""
@@ -83,7 +70,7 @@ def _picked(like: Gather, x: Value, indices: Value) -> Value:
     return found
 
 
-@rewrite(
+@rearrangement(
     Sum,
     example=(
         lambda x, y: Sum(Matmul(x, y), (0, 1)),
@@ -92,9 +79,6 @@ def _picked(like: Gather, x: Value, indices: Value) -> Value:
         lambda x, y: Sum(Matmul(twice(x), twice(y)), (0, 2)),
     ),
     given=("n[M,K]", "n[K,N]"),
-    law_class=ROUNDING,
-    weighed=True,
-    keeps=False,
 )
 def sum_of_product(op: Sum) -> Value | None:
     """1' (A B) = (1' A) B, (A B) 1 = A (B 1), and 1' A B 1 = sum_k (1' A)_k (B 1)_k."""
@@ -142,7 +126,7 @@ def diagonal_of_product(op: Diagonal) -> Value | None:
             return None
 
 
-@rewrite(
+@rearrangement(
     Sum,
     example=(
         lambda p, q, b, c: Sum(Mul(Neg(Matmul(p, q)), Matmul(b, c)), (0, 1)),
@@ -150,9 +134,6 @@ def diagonal_of_product(op: Diagonal) -> Value | None:
         lambda p, q, b, c: Sum(Sum(Mul(Matmul(b, c), Neg(Matmul(p, q))), (1,)), (0,)),
     ),
     given=("n[8,1]", "n[1,N]", "n[8,8]", "n[8,N]"),
-    law_class=ROUNDING,
-    weighed=True,
-    keeps=False,
 )
 def sum_against_product(op: Sum) -> Value | None:
     """sum(A * B C) = sum(A C' * B): the trace of a product from another side."""
@@ -162,7 +143,7 @@ def sum_against_product(op: Sum) -> Value | None:
     return _total(Mul(multiplied(a, transposed(c)), b))
 
 
-@rewrite(
+@rearrangement(
     Sum,
     example=(
         lambda p, q, b, c: Sum(Mul(Neg(Matmul(p, q)), Matmul(b, c)), (0, 1)),
@@ -170,9 +151,6 @@ def sum_against_product(op: Sum) -> Value | None:
         lambda p, q, b, c: Sum(Sum(Mul(Matmul(b, c), Neg(Matmul(p, q))), (1,)), (0,)),
     ),
     given=("n[M,1]", "n[1,8]", "n[M,8]", "n[8,8]"),
-    law_class=ROUNDING,
-    weighed=True,
-    keeps=False,
 )
 def sum_against_product_turned(op: Sum) -> Value | None:
     """sum(A * B C) = sum(B' A * C): the trace of a product from a third side."""

@@ -13,16 +13,7 @@ from dlvm.ir import Dim, Op, Value, rewrite
 from dlvm.ir.dims import at_least
 from dlvm.ir.knowledge import properties_of
 from dlvm.ir.numerics import ROUNDING
-from dlvm.ops import (
-    Broadcast,
-    Concat,
-    Diagonal,
-    Gather,
-    Permute,
-    Reshape,
-    Slice,
-    Sum,
-)
+from dlvm.ops import Broadcast, Concat, Diagonal, Gather, Permute, Reshape, Slice, Sum
 from dlvm.ops.families import Elementwise
 
 

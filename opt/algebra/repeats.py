@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dlvm.ir import Value, rewrite, splat
-from dlvm.ir.numerics import ROUNDING
+from dlvm.ir import Value, rearrangement, splat
 from dlvm.ops import Broadcast, Matmul, Mul, Permute, Reshape, Sum, transposed
 from dlvm.ops.patterns import is_transpose
 
 
-@rewrite(
+@rearrangement(
     Matmul,
     example=(
         lambda u, v, a: Matmul(Broadcast(u, a.shape, (1,)), a),
@@ -19,9 +18,6 @@ from dlvm.ops.patterns import is_transpose
         lambda u, v, a: Matmul(a, splat(2, a.type)),
     ),
     given=("n[N]", "n[N]", "n[N,N]"),
-    law_class=ROUNDING,
-    weighed=True,
-    keeps=False,
 )
 def repeated_times(op: Matmul) -> Value | None:
     """(1 v') A = 1 (v' A), and (u 1') A = u (1' A): sums of rows, repeated; and from the right."""

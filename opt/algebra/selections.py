@@ -5,8 +5,7 @@ The order of a product finds them among its factors; alone, each has a law of it
 
 from __future__ import annotations
 
-from dlvm.ir import Value, rewrite
-from dlvm.ir.numerics import ROUNDING
+from dlvm.ir import Value, rearrangement
 from dlvm.ops import Gather, Matmul, Reshape, Slice, transposed
 
 from . import structure
@@ -16,7 +15,7 @@ from .factors import times
 from .products import flat
 
 
-@rewrite(
+@rearrangement(
     Matmul,
     example=(
         lambda i, w, g: Matmul(one_hot(i, w), w),
@@ -27,16 +26,13 @@ from .products import flat
         lambda i, w, g: Matmul(transposed(g), one_hot(i, g)),
     ),
     given=("i[M]", "n[8,N]", "n[M,N]"),
-    law_class=ROUNDING,
-    weighed=True,
-    keeps=False,
 )
 def one_hot_product(op: Matmul) -> Value | None:
     """One-hot rows times W are rows of W, zeros outside of it; columns add rows where ones are."""
     return _special(op, "picking")
 
 
-@rewrite(
+@rearrangement(
     Matmul,
     example=(
         lambda a, b, x: Matmul(kron(a, b), x),
@@ -44,22 +40,16 @@ def one_hot_product(op: Matmul) -> Value | None:
         lambda a, b, x: Matmul(transposed(x), kron(a, b)),
     ),
     given=("n[M,N]", "n[N,M]", "n[M*N,2]"),
-    law_class=ROUNDING,
-    weighed=True,
-    keeps=False,
 )
 def kronecker_product(op: Matmul) -> Value | None:
     """kron(A, B) X, column by column A X_c B' with X_c of rows by columns of A and of B."""
     return _special(op, "kronecker")
 
 
-@rewrite(
+@rearrangement(
     Matmul,
     example=lambda i, x: Matmul(Gather(identity(x), i, 0, mode="clip"), x),
     given=("i[M]", "n[8,N]"),
-    law_class=ROUNDING,
-    weighed=True,
-    keeps=False,
 )
 def rows_of_identity_times(op: Matmul) -> Value | None:
     """I[i] A = A[i], as for a permutation."""

@@ -27,13 +27,11 @@ from dlvm.ops import (
     Cast,
     Cholesky,
     Cond,
-    Determinant,
     Diagonal,
     DimSize,
     Div,
     Iota,
     Less,
-    LogDeterminant,
     Matmul,
     Max,
     Mul,
@@ -42,6 +40,7 @@ from dlvm.ops import (
     Solve,
     TriangularSolve,
 )
+from dlvm.ops.factorisations.stated import OfFactors
 from dlvm.opt.facts import pure
 
 SMALLEST = 16
@@ -149,7 +148,7 @@ def _read_otherwise(fn: Function, wanted: set[LU]) -> set[LU]:
     for op in reversed(fn.ops):
         if pure(op) and live.isdisjoint(op.results):
             continue
-        read = (op.d,) if isinstance(op, Determinant | LogDeterminant) else op.operands
+        read = (op.d,) if isinstance(op, OfFactors) else op.operands
         live.update(read)
         found.update(packed[_whole(v)] for v in read if _whole(v) in packed and not _reads(op, v))
     return found | {op for op in wanted if live.isdisjoint(op.results)}

@@ -6,19 +6,10 @@ An inverse is a solve with the identity. These laws speak of solves whatever the
 
 from __future__ import annotations
 
-from dlvm.ir import Part, Value, rewrite
+from dlvm.ir import Part, Value, rearrangement, rewrite
 from dlvm.ir.knowledge import properties_of
 from dlvm.ir.numerics import FAST, ROUNDING
-from dlvm.ops import (
-    LU,
-    Broadcast,
-    Matmul,
-    Mul,
-    Permute,
-    Reshape,
-    Solve,
-    transposed,
-)
+from dlvm.ops import LU, Broadcast, Matmul, Mul, Permute, Reshape, Solve, transposed
 from dlvm.ops.patterns import is_transpose
 
 from .examples import gram, inverse, outer, solve, solve_by_lu, whole_factors
@@ -26,7 +17,7 @@ from .factors import turned_about
 from .structure import is_identity, outer_of
 
 
-@rewrite(
+@rearrangement(
     Matmul,
     example=(
         lambda x, c, b, y: Matmul(inverse(x, c), y),
@@ -36,9 +27,6 @@ from .structure import is_identity, outer_of
         lambda x, c, b, y: Matmul(solve(x, c, b, True), y),
     ),
     given=("f[2,2]", "b", "f[2,2]", "f[2,1]"),
-    law_class=ROUNDING,
-    weighed=True,
-    keeps=False,
 )
 def inverse_times(op: Matmul) -> Value | None:
     """inv(A) B C = solve(A, B C), which also has a smaller error (Higham 2002, section 14.1)."""
@@ -48,7 +36,7 @@ def inverse_times(op: Matmul) -> Value | None:
     return _solving(found, right, found.transposed)
 
 
-@rewrite(
+@rearrangement(
     Matmul,
     example=(
         lambda x, c, b, y: Matmul(y, inverse(x, c)),
@@ -56,9 +44,6 @@ def inverse_times(op: Matmul) -> Value | None:
         lambda x, c, b, y: Matmul(y, transposed(inverse(x, c))),
     ),
     given=("f[2,2]", "b", "f[2,2]", "f[1,2]"),
-    law_class=ROUNDING,
-    weighed=True,
-    keeps=False,
 )
 def times_inverse(op: Matmul) -> Value | None:
     """C inv(A) = solve(A', C')'."""
@@ -66,7 +51,7 @@ def times_inverse(op: Matmul) -> Value | None:
     return _turned_solve(op.x, found) if found is not None and is_identity(found.b) else None
 
 
-@rewrite(
+@rearrangement(
     Matmul,
     example=(
         lambda x, c, b, y: Matmul(y, solve(x, c, b)),
@@ -74,8 +59,6 @@ def times_inverse(op: Matmul) -> Value | None:
     ),
     given=("f[2,2]", "b", "f[2,2]", "f[1,2]"),
     law_class=FAST,
-    weighed=True,
-    keeps=False,
 )
 def times_solve(op: Matmul) -> Value | None:
     """C (inv(A) B) = solve(A', C')' B; where inv(A) B is small beside inv(A), digits are lost."""
@@ -126,13 +109,10 @@ def solve_of_symmetric(op: Solve) -> Value | None:
     return _solving(op, op.b, False) if op.transposed and _is_symmetric(op) else None
 
 
-@rewrite(
+@rearrangement(
     Solve,
     example=lambda x, y, b: solve_by_lu(transposed(a := whole_factors(x, y)), solve_by_lu(a, b)),
     given=("f[2,2]", "f[2,2]", "f[2,1]"),
-    law_class=ROUNDING,
-    weighed=True,
-    keeps=False,
 )
 def solve_of_transpose(op: Solve) -> Value | None:
     """inv(A') B by the factors of A, which something else may need as well."""
@@ -145,7 +125,7 @@ def solve_of_transpose(op: Solve) -> Value | None:
             return None
 
 
-@rewrite(
+@rearrangement(
     Solve,
     example=(
         lambda x, c, u, v: solve(x, c, outer(u, v)),
@@ -153,9 +133,6 @@ def solve_of_transpose(op: Solve) -> Value | None:
         lambda x, c, u, v: solve(x, c, Matmul(Reshape(u, (2, 1)), Reshape(v, (1, 2)))),
     ),
     given=("f[2,2]", "b", "f[2]", "f[2]"),
-    law_class=ROUNDING,
-    weighed=True,
-    keeps=False,
 )
 def solve_of_outer(op: Solve) -> Value | None:
     """inv(A) (u v') = (inv(A) u) v'."""
@@ -178,7 +155,7 @@ def _outer_of(x: Value) -> tuple[Value, Value] | None:
     return outer_of(x)
 
 
-@rewrite(
+@rearrangement(
     Solve,
     example=(
         lambda x, c, b, y: solve(x, c, Matmul(b, y)),
@@ -186,8 +163,6 @@ def _outer_of(x: Value) -> tuple[Value, Value] | None:
     ),
     given=("f[2,2]", "b", "f[2,2]", "f[2,64]"),
     law_class=FAST,
-    weighed=True,
-    keeps=False,
 )
 def solve_of_product(op: Solve) -> Value | None:
     """inv(A) (B C) = (inv(A) B) C; where B C is small beside B and C, digits are lost."""

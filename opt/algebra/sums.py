@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from dlvm.ir import Dim, Value, rewrite
-from dlvm.ir.numerics import FAST, ROUNDING
+from dlvm.ir import Dim, Value, rearrangement
+from dlvm.ir.numerics import FAST
 from dlvm.ops import Add, Matmul, Neg, Permute, Reshape, Sub, transposed
 from dlvm.ops.patterns import is_transpose
 
@@ -24,7 +24,7 @@ Stays = Callable[[Term, Sequence[Term]], bool]
 """Whether a term is multiplied together with others of these."""
 
 
-@rewrite(
+@rearrangement(
     Add,
     Sub,
     example=(
@@ -34,9 +34,6 @@ Stays = Callable[[Term, Sequence[Term]], bool]
         lambda a, b, c: Sub(Matmul(b, a), Matmul(c, a)),
     ),
     given=("n[N,N]", "n[N,N]", "n[N,N]"),
-    law_class=ROUNDING,
-    weighed=True,
-    keeps=False,
 )
 def common_factor(op: Add | Sub) -> Value | None:
     """A B + A C = A (B + C), and B A + C A = (B + C) A; also of differences."""
@@ -48,7 +45,7 @@ def common_factor(op: Add | Sub) -> Value | None:
     return Matmul(type(op)(a, c), b) if b is d else None
 
 
-@rewrite(
+@rearrangement(
     Matmul,
     example=(
         lambda a, u, v, x: Matmul(Add(a, Matmul(u, v)), x),
@@ -61,9 +58,6 @@ def common_factor(op: Add | Sub) -> Value | None:
         lambda a, u, v, x: Matmul(_reshaped(Sub(_flat(a), _flat(Matmul(u, v))), a), x),
     ),
     given=("n[M,N]", "n[M,2]", "n[2,N]", "n[N,1]"),
-    law_class=ROUNDING,
-    weighed=True,
-    keeps=False,
 )
 def sum_times(op: Matmul) -> Value | None:
     """(A + B) x = A x + B x, where a term is cheaper on its own."""
@@ -71,16 +65,13 @@ def sum_times(op: Matmul) -> Value | None:
     return None if found is None else _added((n, multiplied(v, op.y)) for n, v in found)
 
 
-@rewrite(
+@rearrangement(
     Matmul,
     example=(
         lambda a, u, v, x: Matmul(x, Add(a, Matmul(u, v))),
         lambda a, u, v, x: Matmul(x, Sub(Matmul(u, v), a)),
     ),
     given=("n[M,N]", "n[M,2]", "n[2,N]", "n[1,M]"),
-    law_class=ROUNDING,
-    weighed=True,
-    keeps=False,
 )
 def times_sum(op: Matmul) -> Value | None:
     """x (A + B) = x A + x B, where a term is cheaper on its own."""
@@ -88,7 +79,7 @@ def times_sum(op: Matmul) -> Value | None:
     return None if found is None else _added((n, multiplied(op.x, v)) for n, v in found)
 
 
-@rewrite(
+@rearrangement(
     Matmul,
     example=(
         lambda a, u, v, x: Matmul(Add(a, Matmul(u, v)), x),
@@ -96,8 +87,6 @@ def times_sum(op: Matmul) -> Value | None:
     ),
     given=("f[M,N]", "f[M,1]", "f[1,N]", "f[N,1]"),
     law_class=FAST,
-    weighed=True,
-    keeps=False,
 )
 def sum_times_taken_apart(op: Matmul) -> Value | None:
     """(A + B) x = A x + B x also where A + B cancels, and has digits that the products have not."""
@@ -105,7 +94,7 @@ def sum_times_taken_apart(op: Matmul) -> Value | None:
     return None if found is None else _added((n, multiplied(v, op.y)) for n, v in found)
 
 
-@rewrite(
+@rearrangement(
     Matmul,
     example=(
         lambda a, u, v, x: Matmul(x, Add(a, Matmul(u, v))),
@@ -113,8 +102,6 @@ def sum_times_taken_apart(op: Matmul) -> Value | None:
     ),
     given=("f[M,N]", "f[M,1]", "f[1,N]", "f[1,M]"),
     law_class=FAST,
-    weighed=True,
-    keeps=False,
 )
 def times_sum_taken_apart(op: Matmul) -> Value | None:
     """x (A + B) = x A + x B also where A + B cancels, and has digits that the products have not."""

@@ -19,12 +19,12 @@ from dlvm.ops import Contraction, Kernel, Update, reads_in_place, written_over
 from dlvm.ops.arrays.overwriting import Overwriting
 from dlvm.passes import module_pass
 
-from .chaining import chain_updates
 from .filling import computed
+from .fused_updates import chain_updates
 from .groups import MOST_OPS, OUTSIDE, Group
+from .horizontal_fusion import join_siblings
+from .move_to_reader import rehome
 from .partition import Key, Partition, of_family, partition, readers
-from .rehoming import rehome
-from .siblings import join_siblings
 from .turning import turn
 
 ROWWISE = (4096, 32)

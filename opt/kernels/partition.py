@@ -13,16 +13,7 @@ from dataclasses import dataclass, field
 from dlvm.ir import TAPE, Function, Op, Value
 from dlvm.ir.decisions import allowed
 from dlvm.ir.dims import at_least
-from dlvm.ops import (
-    Broadcast,
-    Constant,
-    Gather,
-    IndexMap,
-    Permute,
-    Reshape,
-    Slice,
-    Structured,
-)
+from dlvm.ops import Broadcast, Constant, Gather, IndexMap, Permute, Reshape, Slice, Structured
 from dlvm.ops.arrays.indexing import one_part
 from dlvm.ops.arrays.overwriting import Overwriting
 from dlvm.ops.arrays.sections import start_of_adjacent
@@ -47,10 +38,10 @@ Key = Value | Group
 
 
 @dataclass
-class Through:
+class ReadInPlace:
     """A value that kernels read through movements: what it is read from, and how much it is."""
 
-    leaves: tuple[Value, ...]
+    sources: tuple[Value, ...]
     size: int
 
 
@@ -68,7 +59,7 @@ class Partition:
     viewed: set[Value] = field(default_factory=set[Value])
     filled: set[Value] = field(default_factory=set[Value])
     home: dict[Value, Group] = field(default_factory=dict[Value, Group])
-    through: dict[Value, Through] = field(default_factory=dict[Value, Through])
+    through: dict[Value, ReadInPlace] = field(default_factory=dict[Value, ReadInPlace])
     written: dict[Value, Group] = field(default_factory=dict[Value, Group])
     stored: dict[OperandPosition, Group] = field(default_factory=dict["OperandPosition", Group])
     groups: list[Group] = field(default_factory=list[Group])
@@ -94,24 +85,24 @@ class Partition:
 
     # -- movements ------------------------------------------------------------------------
 
-    def read_through(self, op: Op) -> Through | None:
+    def read_through(self, op: Op) -> ReadInPlace | None:
         """How a movement, a number or a count is read, where it is not too much to repeat."""
         if isinstance(op, Elementwise) and op.result_types[0].shape and op not in self.filled:
             return None
         found = [self.through.get(x) for x in op.operands]
-        leaves = tuple(
-            leaf
+        sources = tuple(
+            source
             for x, f in zip(op.operands, found, strict=True)
-            for leaf in (f.leaves if f is not None else (x,))
+            for source in (f.sources if f is not None else (x,))
         )
         size = 1 + sum(f.size for f in found if f is not None)
-        repeated = op in self.filled or _repeatable(op, leaves, self.viewed)
-        return Through(leaves, size) if repeated and size <= DEEPEST else None
+        repeated = op in self.filled or _repeatable(op, sources, self.viewed)
+        return ReadInPlace(sources, size) if repeated and size <= DEEPEST else None
 
-    def leaves(self, value: Value) -> tuple[Value, ...]:
+    def sources(self, value: Value) -> tuple[Value, ...]:
         """What is in memory that a value is read from: itself, unless it is read through."""
         found = self.through.get(value)
-        return (value,) if found is None else found.leaves
+        return (value,) if found is None else found.sources
 
     def homes(self, values: Iterable[Value]) -> tuple[Group, ...]:
         """The groups that compute some values, each once."""
@@ -123,7 +114,7 @@ class Partition:
         found = self.through.get(value)
         if found is None:
             return Operand(value, self.homes((value,)), True, isinstance(value, Broadcast))
-        return Operand(value, self.homes(found.leaves), False, self.plain(value))
+        return Operand(value, self.homes(found.sources), False, self.plain(value))
 
     def plain(self, value: Value) -> bool:
         """Whether a value is a broadcast, window or part of something in memory, or one number.
@@ -133,28 +124,28 @@ class Partition:
         if isinstance(value, Slice):
             return value.x not in self.through and value.steps[-1:] == (1,)
         if isinstance(value, Gather):
-            return strided(value, self.leaves(value), rows=True)
+            return strided(value, self.sources(value), rows=True)
         if not isinstance(value, Broadcast):
             return False
-        source = self.through.get(value.x)
-        return source is None or (not source.leaves and not value.x.shape)
+        read = self.through.get(value.x)
+        return read is None or (not read.sources and not value.x.shape)
 
     def keys(self, group: Group) -> dict[Key, None]:
         """What a group reads from memory, in order of first use."""
-        found: dict[Key, None] = {}
+        reads: dict[Key, None] = {}
         for op in group.members:
             for i, value in enumerate(op.operands):
                 if (op, i) in self.stored:
-                    found[self.stored[op, i]] = None
+                    reads[self.stored[op, i]] = None
                 elif value in self.through:
-                    found.update(dict.fromkeys(self.through[value].leaves))
+                    reads.update(dict.fromkeys(self.through[value].sources))
                 else:
-                    found[value] = None
+                    reads[value] = None
         home = self.home
-        own = [v for v in found if v in home and home[v].final is group]
+        own = [v for v in reads if v in home and home[v].final is group]
         for value in own:
-            del found[value]
-        return found
+            del reads[value]
+        return reads
 
     def needs(self, group: Group, keys: Iterable[Key]) -> set[Group]:
         """The groups that must come before a group which reads some keys."""
@@ -207,7 +198,7 @@ class Partition:
 
     def writer(self, value: Value, place: int) -> Group:
         """A group that writes a value which otherwise is read through."""
-        needs = self.homes(self.leaves(value))
+        needs = self.homes(self.sources(value))
         constant = isinstance(value, Constant)
         group = self.new_group(OUTSIDE if constant else "loops", needs, place)
         group.frame = value.shape
@@ -241,8 +232,8 @@ class Partition:
         """
         needs: list[Group] = []
         for i, x in enumerate(op.operands):
-            if x in self.through and (computed(x, self.filled) or strided(x, self.leaves(x))):
-                needs += self.homes(self.leaves(x))
+            if x in self.through and (computed(x, self.filled) or strided(x, self.sources(x))):
+                needs += self.homes(self.sources(x))
             else:
                 needs += self.in_memory(op, i, place)
         group = self.new_group("product", needs, place)
@@ -257,8 +248,8 @@ class Partition:
         """
         needs = list(self.in_memory(op, 0, place, own=True))
         for i, x in enumerate(op.operands[1:], 1):
-            aliased = x in self.through and op.x in self.leaves(x)
-            needs += self.in_memory(op, i, place) if aliased else self.homes(self.leaves(x))
+            aliased = x in self.through and op.x in self.sources(x)
+            needs += self.in_memory(op, i, place) if aliased else self.homes(self.sources(x))
         group = self.new_group("scatter", needs, place)
         group.frame = op.x.shape
         self.put(op, group, place)
@@ -268,7 +259,7 @@ class Partition:
         needs: list[Group] = []
         for i, x in enumerate(op.operands):
             again = i in op.searched
-            needs += self.in_memory(op, i, place) if again else self.homes(self.leaves(x))
+            needs += self.in_memory(op, i, place) if again else self.homes(self.sources(x))
         group = self.new_group(_rows_of(op), needs, place)
         group.frame = op.result_types[0].shape
         self.put(op, group, place)
@@ -335,7 +326,7 @@ def _rows_of(op: Ordering | Factorisation) -> str:
     return "ordering" if isinstance(op, Ordering) else "factorisation"
 
 
-def _repeatable(op: Op, leaves: tuple[Value, ...], viewed: set[Value]) -> bool:
+def _repeatable(op: Op, sources: tuple[Value, ...], viewed: set[Value]) -> bool:
     """Whether each kernel that reads a value finds its elements, or makes it, for itself."""
     match op:
         case Constant():
@@ -343,30 +334,30 @@ def _repeatable(op: Op, leaves: tuple[Value, ...], viewed: set[Value]) -> bool:
         case Creation():
             return op.result_types[0].dtype != TAPE
         case Reshape(x):
-            apart = isinstance(x, Slice) and x.x not in viewed
-            return not leaves or (apart and longer(x) == longer(op))
+            cut_out = isinstance(x, Slice) and x.x not in viewed
+            return not sources or (cut_out and longer(x) == longer(op))
         case IndexMap():
             return op.everywhere
         case Elementwise():
-            return not leaves and op.results == (op,)
+            return not sources and op.results == (op,)
         case Gather():
             return one_part(op)
         case _:
             return False
 
 
-def strided(x: Value, leaves: tuple[Value, ...], rows: bool = False) -> bool:
-    """Whether a matrix lies in memory as a part of a leaf, rows or columns beside one another.
+def strided(x: Value, sources: tuple[Value, ...], rows: bool = False) -> bool:
+    """Whether a matrix lies in memory as a part of a source, rows or columns beside one another.
 
     Permutations, slices, broadcasts and parts at an index give each axis a stride or none, as do
-    reshapes that only add or take away axes of size 1. The last axis of the leaf, where neighbours
-    are neighbours in memory, must be that of a row or of a column, or of ``rows`` alone. Products
-    find a part only along an axis that is never empty.
+    reshapes that only add or take away axes of size 1. The last axis of the source, where
+    neighbours are neighbours in memory, must be that of a row or of a column, or of ``rows`` alone.
+    Products find a part only along an axis that is never empty.
     """
     axes: list[int | None] = list(range(x.type.rank))
     steps = [1] * x.type.rank
     source: list[int | None]
-    while x not in leaves:
+    while x not in sources:
         match x:
             case Permute(y, perm):
                 source = [*perm]

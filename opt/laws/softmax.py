@@ -24,7 +24,7 @@ from dlvm.passes import function_pass
 
 
 @dataclass(frozen=True)
-class Opened:
+class ShiftedExponentials:
     """The exponentials of a tensor below its maximum, and their sum."""
 
     top: Value
@@ -40,17 +40,17 @@ def open_softmax(fn: Function) -> Function:
     tree, and is always done. The second is a law of the class ``ROUNDING``.
     """
     shared = licensed(ROUNDING)
-    opened: dict[Op, Opened] = {}
+    written: dict[Op, ShiftedExponentials] = {}
 
     def visit(op: Op, env: Env) -> Iterable[Value] | None:
         match op:
             case LogSumExp(x, axes):
-                o = opened[op] = _open(env.get(x, x), axes)
+                o = written[op] = _open(env.get(x, x), axes)
                 return (converted(o.top + Log(o.total), op.dtype),)
             case Exp(Sub(x, Broadcast(LogSumExp(y, axes) as norm, _, kept))) if (
-                shared and x is y and norm in opened and kept == _left(x, axes)
+                shared and x is y and norm in written and kept == _left(x, axes)
             ):
-                o = opened[norm]
+                o = written[norm]
                 share = o.exponentials * _spread(splat(1.0, o.total.type) / o.total, x, axes)
                 return (converted(share, op.dtype),)
             case _:
@@ -59,13 +59,13 @@ def open_softmax(fn: Function) -> Function:
     return transform(fn, visit)
 
 
-def _open(x: Value, axes: tuple[int, ...]) -> Opened:
+def _open(x: Value, axes: tuple[int, ...]) -> ShiftedExponentials:
     wide = converted(x, x.dtype.compute)
     highest = Max(wide, axes)
     infinite = Equal(Abs(highest), splat(float("inf"), highest.type))
     top = Select(infinite, splat(0.0, highest.type), highest)
     exponentials = Exp(wide - _spread(top, wide, axes))
-    return Opened(top, exponentials, Sum(exponentials, axes))
+    return ShiftedExponentials(top, exponentials, Sum(exponentials, axes))
 
 
 def _left(x: Value, axes: tuple[int, ...]) -> tuple[int, ...]:

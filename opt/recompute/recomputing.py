@@ -173,20 +173,20 @@ def _choices(lives: Lives, budget: int) -> Iterator[Choice]:
 
 def _needed(lives: Lives, root: Value, place: int) -> tuple[Op, ...] | None:
     """What must run again so that a value is there, from what is alive at a place anyway."""
-    found: set[Op] = set()
+    again: set[Op] = set()
     pending = [lives.maker[root]]
     while pending:
         op = pending.pop()
-        if op in found:
+        if op in again:
             continue
-        if lives.work(op) is None or len(found) == LARGEST:
+        if lives.work(op) is None or len(again) == LARGEST:
             return None
-        found.add(op)
+        again.add(op)
         for value in op.operands:
             held = lives.storage.of(value)
             if held in lives.maker and lives.last(held) < place:
                 pending.append(lives.maker[value])
-    return tuple(sorted(found, key=lives.index.__getitem__))
+    return tuple(sorted(again, key=lives.index.__getitem__))
 
 
 def _time(op: Op) -> int:

@@ -6,27 +6,10 @@ from collections.abc import Iterable
 
 from dlvm import cost
 from dlvm.cost import body_time, size_in_bytes, sum_of
-from dlvm.ir import (
-    TAPE,
-    Function,
-    Module,
-    Op,
-    Param,
-    Value,
-    inline,
-    literal,
-    splat,
-)
+from dlvm.ir import TAPE, Function, Module, Op, Param, Value, inline, literal, splat
 from dlvm.ir.dataflow import Runs
 from dlvm.ir.rewrite import Env, map_regions, mapped, prefixed, transform
-from dlvm.ops import (
-    Broadcast,
-    Constant,
-    Creation,
-    Select,
-    Structured,
-    scalar_value,
-)
+from dlvm.ops import Broadcast, Constant, Creation, Select, Structured, scalar_value
 from dlvm.opt.facts import speculable
 from dlvm.passes import function_pass, module_pass
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import pytest
 
-from dlvm.ir import F32, Function, Op, Param, TensorType, Value
+from dlvm.ir import F32, Function, Module, Op, Param, TensorType, Value
 from dlvm.ir.core import OPS
 
 F = TensorType(F32, (2,))
@@ -105,3 +105,32 @@ def test_annotations_may_be_evaluated():
         assert [s.kind for s in Held.layout] == ["operand", "region", "operands"]
     finally:
         del OPS["test_held"]
+
+
+def test_operations_inherit_the_fields_of_their_family_before_their_own():
+    class Family(Op):
+        x: Value
+        by: float = 2.0
+
+        def infer(self):
+            return self.x.type
+
+    class Member(Family):
+        """For this test."""
+
+        name = "test_member"
+        label: str = ""
+
+    try:
+        x = Param(F, "x")
+        assert [s.name for s in Member.layout] == ["x", "by", "label"]
+        assert (Member(x, 3.0, "a").by, Member(x).by, Member(x).operands) == (3.0, 2.0, (x,))
+    finally:
+        del OPS["test_member"]
+
+
+def test_a_module_led_by_another_function_has_the_same_entries():
+    first, second = (Function(name, (p := Param(F, "x"),), (), (p,)) for name in ("f", "g"))
+    module = Module((first, second))
+    assert module.led_by("g").entries == (second, first)
+    assert module.led_by("f").entries == module.entries

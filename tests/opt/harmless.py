@@ -24,7 +24,7 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
     "bitcast_to_itself": {MORE: ("return op.x if op.dtype_to == op.x.dtype else None",)},
     "_built": {COST: ("fewest = min(",)},
     "_divisor": {SAME: ("if found is None or float(found) in (0, 1):", "in (0, 2):")},
-    "_factors": {COST: ("case Mul(y, x):",), LESS: ("len(found) >= MOST",)},
+    "_factors": {COST: ("case Mul(y, x):",), LESS: ("len(factors) >= MOST",)},
     "_is_centred": {
         COST: (
             "if summands and all(",
@@ -41,7 +41,7 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
     "_outer_of": {IMPLIED: ("if is_transpose(x):",)},
     "_placed": {
         COST: (
-            "while isinstance(value, Update) and len(found) <= PIECES:",
+            "while isinstance(value, Update) and len(placed) <= PIECES:",
             "while isinstance(value, Update):",
         )
     },

@@ -51,7 +51,7 @@ SECONDS = 5
 BYTES = 6 << 30
 """What a proof may allocate, so that a mutant that does not end does not take all memory."""
 ALGEBRA = "dlvm.opt.algebra."
-BESIDE = {ALGEBRA + name for name in ("examples", "ledger", "rearranging", "informing")}
+BESIDE = {ALGEBRA + name for name in ("examples", "ledger", "rearranging", "facts_into_regions")}
 """What says which form is cheaper, or builds the examples."""
 
 COSTS = {"Plan.__init__", "Plan._cheapest", "Plan._cut", "Factor.rows", "Factor.columns"}

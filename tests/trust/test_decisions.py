@@ -25,7 +25,7 @@ from dlvm.ops import (
     Sum,
     While,
 )
-from dlvm.opt.kernels import fusion, rehoming
+from dlvm.opt.kernels import fusion, move_to_reader
 from dlvm.opt.kernels.fusion import fuse
 from dlvm.opt.recompute import ordering
 from dlvm.opt.recompute.ordering import order
@@ -100,10 +100,10 @@ func @f(%x: f64[4,4], %w: f64[4,4]) -> f64[4,4] {
   return %4
 }
 """)
-    assert any(d.law is rehoming.rehome for d in decisions(fuse, module, None))
-    monkeypatch.setattr(rehoming.Uses, "move", lost)
+    assert any(d.law is move_to_reader.rehome for d in decisions(fuse, module, None))
+    monkeypatch.setattr(move_to_reader.Uses, "move", lost)
     found = named(module, fuse)
-    assert found.law == Law.of(rehoming.rehome)
+    assert found.law == Law.of(move_to_reader.rehome)
     assert "%2 = neg %1" in found.before
 
 

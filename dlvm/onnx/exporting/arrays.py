@@ -12,14 +12,15 @@ from typing import Any
 import numpy as np
 
 from dlvm import ops
+from dlvm.exporting.inlining import TypedName
 from dlvm.ir import BOOL, I32, I64, U8, DType, Op, TensorType
 from dlvm.ir.dims import product
 from dlvm.ops import Scatter
 from dlvm.ops.arrays.scattering import SCATTERS
 
-from .nodes import Nodes, Term
+from .nodes import Nodes
 
-Form = Callable[[Nodes, Any, Sequence[Term]], "Term | tuple[Term, ...]"]
+Form = Callable[[Nodes, Any, Sequence[TypedName]], "TypedName | tuple[TypedName, ...]"]
 REDUCTIONS: dict[type[Op], str] = {
     ops.Sum: "ReduceSum",
     ops.Prod: "ReduceProd",
@@ -32,42 +33,42 @@ WRITES: dict[type[Op], str] = {
 }
 
 
-def constant(n: Nodes, op: ops.Constant, xs: Sequence[Term]) -> Term:
+def constant(n: Nodes, op: ops.Constant, xs: Sequence[TypedName]) -> TypedName:
     """An array of the program."""
     return n.constant(op.value, op.dtype)
 
 
-def dim(n: Nodes, op: ops.DimSize, xs: Sequence[Term]) -> Term:
+def dim(n: Nodes, op: ops.DimSize, xs: Sequence[TypedName]) -> TypedName:
     """A size as a number."""
     return n.size(op.size)
 
 
-def iota(n: Nodes, op: ops.Iota, xs: Sequence[Term]) -> Term:
+def iota(n: Nodes, op: ops.Iota, xs: Sequence[TypedName]) -> TypedName:
     """Counting."""
     return n.cast(count(n, op.size), op.dtype)
 
 
-def count(n: Nodes, size: Any) -> Term:
+def count(n: Nodes, size: Any) -> TypedName:
     """The positions along an axis."""
     return n.one("Range", (n.size(0), n.size(size), n.size(1)), TensorType(I64, (size,)))
 
 
-def reshape(n: Nodes, op: ops.Reshape, xs: Sequence[Term]) -> Term:
+def reshape(n: Nodes, op: ops.Reshape, xs: Sequence[TypedName]) -> TypedName:
     """Another shape."""
     return n.reshape(xs[0], op.shape)
 
 
-def permute(n: Nodes, op: ops.Permute, xs: Sequence[Term]) -> Term:
+def permute(n: Nodes, op: ops.Permute, xs: Sequence[TypedName]) -> TypedName:
     """The axes in another order."""
     return n.permute(xs[0], op.perm)
 
 
-def broadcast(n: Nodes, op: ops.Broadcast, xs: Sequence[Term]) -> Term:
+def broadcast(n: Nodes, op: ops.Broadcast, xs: Sequence[TypedName]) -> TypedName:
     """Ones for the new axes, then expanded."""
     return spread(n, xs[0], op.type, op.axes)
 
 
-def spread(n: Nodes, x: Term, t: TensorType, axes: Sequence[int]) -> Term:
+def spread(n: Nodes, x: TypedName, t: TensorType, axes: Sequence[int]) -> TypedName:
     """Repeats along the axes that are not among those given."""
     ones = [t.shape[i] if i in axes else 1 for i in range(t.rank)]
     if tuple(ones) != x.type.shape:
@@ -75,12 +76,12 @@ def spread(n: Nodes, x: Term, t: TensorType, axes: Sequence[int]) -> Term:
     return x if x.type.shape == t.shape else n.one("Expand", (x, n.shape(t.shape)), t)
 
 
-def concat(n: Nodes, op: ops.Concat, xs: Sequence[Term]) -> Term:
+def concat(n: Nodes, op: ops.Concat, xs: Sequence[TypedName]) -> TypedName:
     """Joined along an axis."""
     return n.one("Concat", xs, op.type, axis=op.axis)
 
 
-def cut(n: Nodes, op: ops.Slice, xs: Sequence[Term]) -> Term:
+def cut(n: Nodes, op: ops.Slice, xs: Sequence[TypedName]) -> TypedName:
     """A window; ends of steps back are counted from the end, so that they may lie before 0."""
     if any(size == 0 for size in op.sizes):
         return n.filled(0, op.type)
@@ -95,19 +96,19 @@ def cut(n: Nodes, op: ops.Slice, xs: Sequence[Term]) -> Term:
     )
 
 
-def pad(n: Nodes, op: ops.Pad, xs: Sequence[Term]) -> Term:
+def pad(n: Nodes, op: ops.Pad, xs: Sequence[TypedName]) -> TypedName:
     """Zeros around."""
     return n.one("Pad", (xs[0], n.shape((*op.low, *op.high)), n.number(0, op.dtype)), op.type)
 
 
-def matmul(n: Nodes, op: ops.Matmul, xs: Sequence[Term]) -> Term:
+def matmul(n: Nodes, op: ops.Matmul, xs: Sequence[TypedName]) -> TypedName:
     """A product; halves are multiplied in f32."""
     wide = op.dtype.compute
     found = n.one("MatMul", [n.cast(x, wide) for x in xs], op.type.with_dtype(wide))
     return n.cast(found, op.dtype)
 
 
-def reduce(n: Nodes, op: Any, xs: Sequence[Term]) -> Term:
+def reduce(n: Nodes, op: Any, xs: Sequence[TypedName]) -> TypedName:
     """A fold over axes; extremes of bools are those of numbers."""
     x, axes, t = xs[0], tuple(op.axes), op.type
     if not axes and not isinstance(op, ops.LogSumExp):
@@ -117,7 +118,7 @@ def reduce(n: Nodes, op: Any, xs: Sequence[Term]) -> Term:
     return n.cast(found, t.dtype)
 
 
-def extreme_at(n: Nodes, op: Any, xs: Sequence[Term]) -> Term:
+def extreme_at(n: Nodes, op: Any, xs: Sequence[TypedName]) -> TypedName:
     """The position of an extreme, over one axis or over several laid in a row."""
     x, axes = xs[0], tuple(op.axes)
     kept = [i for i in range(x.type.rank) if i not in axes]
@@ -135,14 +136,14 @@ def plain(dtype: DType) -> DType:
     return I32 if dtype.kind == "b" or (dtype.bits < 32 and dtype.is_integer) else dtype
 
 
-def running_sum(n: Nodes, op: ops.CumulativeSum, xs: Sequence[Term]) -> Term:
+def running_sum(n: Nodes, op: ops.CumulativeSum, xs: Sequence[TypedName]) -> TypedName:
     """A running sum."""
     axis = n.constant(np.asarray(op.axis, np.int64), I64)
     given = {"exclusive": int(op.exclusive), "reverse": int(op.reverse)}
     return n.one("CumSum", (xs[0], axis), op.type, **given)
 
 
-def sort(n: Nodes, op: ops.Sort, xs: Sequence[Term]) -> tuple[Term, ...]:
+def sort(n: Nodes, op: ops.Sort, xs: Sequence[TypedName]) -> tuple[TypedName, ...]:
     """All of the largest or smallest elements, in order; of equals the first comes first."""
     values, places = op.result_types
     x = n.cast(xs[0], plain(values.dtype))
@@ -156,7 +157,7 @@ def sort(n: Nodes, op: ops.Sort, xs: Sequence[Term]) -> tuple[Term, ...]:
 # -- indexing -------------------------------------------------------------------------------------
 
 
-def resolved(n: Nodes, op: Any, x: Term, indices: Term) -> tuple[Term, Term]:
+def resolved(n: Nodes, op: Any, x: TypedName, indices: TypedName) -> tuple[TypedName, TypedName]:
     """Indices wrapped once and brought inside, and whether they were."""
     at = n.cast(indices, I64)
     axis: int = op.axis
@@ -171,13 +172,13 @@ def resolved(n: Nodes, op: Any, x: Term, indices: Term) -> tuple[Term, Term]:
     return clipped, inside
 
 
-def fronted(n: Nodes, x: Term, axis: int, batch: int) -> Term:
+def fronted(n: Nodes, x: TypedName, axis: int, batch: int) -> TypedName:
     """The axis brought right behind the batch."""
     rest = [i for i in range(batch, x.type.rank) if i != axis]
     return n.permute(x, (*range(batch), axis, *rest))
 
 
-def gather(n: Nodes, op: ops.Gather, xs: Sequence[Term]) -> Term:
+def gather(n: Nodes, op: ops.Gather, xs: Sequence[TypedName]) -> TypedName:
     """Reads at indices; outside of the axis the nearest element, or 0 by mode ``drop``."""
     x, indices = xs
     if x.type.shape[op.axis] == 0 or 0 in op.shape:
@@ -185,18 +186,18 @@ def gather(n: Nodes, op: ops.Gather, xs: Sequence[Term]) -> Term:
     at, inside = resolved(n, op, x, indices)
     free = indices.type.rank - op.batch
     if op.batch == 0:
-        found = n.one("Gather", (x, at), op.type, axis=op.axis)
+        picked = n.one("Gather", (x, at), op.type, axis=op.axis)
     else:
         moved = fronted(n, x, op.axis, op.batch)
         vectors = n.reshape(at, (*at.type.shape, 1))
         shape = (*at.type.shape, *moved.type.shape[op.batch + 1 :])
         rows = n.one("GatherND", (moved, vectors), x.type.with_shape(shape), batch_dims=op.batch)
-        found = n.permute(rows, _behind(op, free, op.type.rank))
+        picked = n.permute(rows, _behind(op, free, op.type.rank))
     if op.mode != "drop":
-        return found
+        return picked
     axes = (*range(op.batch), *range(op.axis, op.axis + free))
     mask = spread(n, inside, op.type.with_dtype(BOOL), axes)
-    return n.one("Where", (mask, found, n.number(0, op.dtype)), op.type)
+    return n.one("Where", (mask, picked, n.number(0, op.dtype)), op.type)
 
 
 def _behind(op: Any, free: int, rank: int) -> list[int]:
@@ -207,7 +208,7 @@ def _behind(op: Any, free: int, rank: int) -> list[int]:
     return [*range(b), *earlier, *points, *range(b + free + before, rank)]
 
 
-def scatter(n: Nodes, op: Scatter, xs: Sequence[Term]) -> Term:
+def scatter(n: Nodes, op: Scatter, xs: Sequence[TypedName]) -> TypedName:
     """Writes at indices; a row behind the last takes what is outside."""
     x, indices, updates = xs
     if x.type.shape[op.axis] == 0 or 0 in updates.type.shape:
@@ -232,7 +233,7 @@ def scatter(n: Nodes, op: Scatter, xs: Sequence[Term]) -> Term:
     return n.permute(found, back)
 
 
-def _vectors(n: Nodes, at: Term, batch: int) -> Term:
+def _vectors(n: Nodes, at: TypedName, batch: int) -> TypedName:
     """Each index with the position in the batch before it."""
     shape = at.type.shape
     single = at.type.with_shape((*shape, 1))

@@ -7,17 +7,18 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dlvm import ops
-from dlvm.exporting.foreign import FLOATS_ONLY, names_of
+from dlvm.exporting.foreign import floats_only, names_of
+from dlvm.exporting.inlining import TypedName
 from dlvm.ir import BOOL, I64, Op, TensorType, Value, splat, zeros
 
-from .nodes import Nodes, Term
+from .nodes import Nodes
 
 OF_BOOLS = ("Not", "And", "Or", "Xor", "Equal")
 
 
 def has(op: Op) -> bool:
     """Whether an element-wise operation is written here."""
-    if isinstance(op, FLOATS_ONLY):
+    if floats_only(op):
         return op.operands[0].dtype.is_float
     if isinstance(op, ops.FloorDiv):
         return op.type.dtype.is_integer
@@ -36,35 +37,35 @@ def _name(op: Op) -> str:
     return name.removeprefix("Bitwise") if of_bools else name
 
 
-def written(n: Nodes, op: Op, xs: Sequence[Term]) -> Term:
+def written(n: Nodes, op: Op, xs: Sequence[TypedName]) -> TypedName:
     """The node, or nodes, of an operation."""
     name = _name(op)
     return n.one(name, xs, op.type) if name else FORMS[type(op)](n, op, xs)
 
 
-def select(n: Nodes, op: Op, xs: Sequence[Term]) -> Term:
+def select(n: Nodes, op: Op, xs: Sequence[TypedName]) -> TypedName:
     """One of two by a condition."""
     return n.one("Where", xs, op.type)
 
 
-def fmod(n: Nodes, op: Op, xs: Sequence[Term]) -> Term:
+def fmod(n: Nodes, op: Op, xs: Sequence[TypedName]) -> TypedName:
     """The rest of a division that is truncated."""
     return n.one("Mod", xs, op.type, fmod=1)
 
 
-def trunc(n: Nodes, op: Op, xs: Sequence[Term]) -> Term:
+def trunc(n: Nodes, op: Op, xs: Sequence[TypedName]) -> TypedName:
     """Up below zero, down above."""
     (x,) = xs
     below = compared(n, "Less", x, n.number(0, x.type.dtype))
     return n.one("Where", (below, n.one("Ceil", xs, x.type), n.one("Floor", xs, x.type)), x.type)
 
 
-def compared(n: Nodes, kind: str, x: Term, y: Term) -> Term:
+def compared(n: Nodes, kind: str, x: TypedName, y: TypedName) -> TypedName:
     """A comparison with a scalar, or of two of one shape."""
     return n.one(kind, (x, y), x.type.with_dtype(BOOL))
 
 
-def floordiv(n: Nodes, op: Op, xs: Sequence[Term]) -> Term:
+def floordiv(n: Nodes, op: Op, xs: Sequence[TypedName]) -> TypedName:
     """``x // y`` of integers; 0 where y is 0. Division by -1 is a negation, which wraps."""
     (x, y), t = xs, op.type
     zero, one = n.number(0, t.dtype), n.number(1, t.dtype)
@@ -79,7 +80,7 @@ def floordiv(n: Nodes, op: Op, xs: Sequence[Term]) -> Term:
     return n.one("Where", (nothing, zero, found), t)
 
 
-def _rounded_down(n: Nodes, x: Term, y: Term) -> Term:
+def _rounded_down(n: Nodes, x: TypedName, y: TypedName) -> TypedName:
     """ONNX divides towards zero: one less where that left a rest of the other sign."""
     t, zero = x.type, n.number(0, x.type.dtype)
     found = n.one("Div", (x, y), t)
@@ -91,7 +92,7 @@ def _rounded_down(n: Nodes, x: Term, y: Term) -> Term:
     return n.one("Where", (down, less, found), t)
 
 
-def cast(n: Nodes, op: Op, xs: Sequence[Term]) -> Term:
+def cast(n: Nodes, op: Op, xs: Sequence[TypedName]) -> TypedName:
     """Another element type; floats that an integer can't hold saturate, and NaN gives 0."""
     (x,) = xs
     if x.type.dtype.is_float and op.type.dtype.is_integer:
@@ -99,7 +100,7 @@ def cast(n: Nodes, op: Op, xs: Sequence[Term]) -> Term:
     return n.cast(x, op.type.dtype)
 
 
-def _saturated(n: Nodes, x: Term, t: TensorType) -> Term:
+def _saturated(n: Nodes, x: TypedName, t: TensorType) -> TypedName:
     low, high = int(t.dtype.lowest), int(t.dtype.highest)
     source = x.type.dtype
     below = compared(n, "Less", x, n.number(low, source))
@@ -113,7 +114,7 @@ def _saturated(n: Nodes, x: Term, t: TensorType) -> Term:
     return n.cast(n.one("Where", (below, n.number(low, wide), found), found.type), t.dtype)
 
 
-FORMS: dict[type[Op], Callable[[Nodes, Op, Sequence[Term]], Term]] = {
+FORMS: dict[type[Op], Callable[[Nodes, Op, Sequence[TypedName]], TypedName]] = {
     ops.Select: select,
     ops.Fmod: fmod,
     ops.Trunc: trunc,

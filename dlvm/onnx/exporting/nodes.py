@@ -7,14 +7,13 @@ operations of the language.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from dlvm.base.errors import ShapeError
+from dlvm.exporting.inlining import Body, Sizes, TypedName
 from dlvm.ir import I64, Array, Dim, DType, TensorType, literal
 from dlvm.ir.dims import Call, Expr
 from dlvm.onnx.messages import Attribute, Dimension, Graph, Node, Shape, Tensor, Type, ValueInfo
@@ -22,17 +21,6 @@ from dlvm.onnx.messages import TensorType as Tensors
 from dlvm.onnx.tensors import NUMBERS, tensor
 
 FLOAT, INT, STRING, GRAPH, INTS = 1, 2, 3, 5, 7
-
-
-@dataclass(frozen=True)
-class Term:
-    """A value of a graph, with its type."""
-
-    name: str
-    type: TensorType
-
-
-Body = Callable[[tuple[Term, ...]], Sequence[Term]]
 
 
 class Nodes:
@@ -44,7 +32,7 @@ class Nodes:
         self.constants: list[Tensor] = []
         self._count = 0
         self._known: dict[Any, str] = {}
-        self._sizes: dict[Dim, Term] = {}
+        self.sizes = Sizes()
 
     def fresh(self) -> str:
         """A name that no other value has."""
@@ -52,10 +40,14 @@ class Nodes:
         return f"_{self._count - 1}"
 
     def op(
-        self, kind: str, inputs: Sequence[Term | None], types: Sequence[TensorType], **given: Any
-    ) -> tuple[Term, ...]:
+        self,
+        kind: str,
+        inputs: Sequence[TypedName | None],
+        types: Sequence[TensorType],
+        **given: Any,
+    ) -> tuple[TypedName, ...]:
         """Writes one node; an input that is None is left out."""
-        out = tuple(Term(self.fresh(), t) for t in types)
+        out = tuple(TypedName(self.fresh(), t) for t in types)
         names = [x.name if x is not None else "" for x in inputs]
         attributes = [attribute(name, value) for name, value in given.items()]
         self.nodes.append(
@@ -64,15 +56,15 @@ class Nodes:
         return out
 
     def one(
-        self, kind: str, inputs: Sequence[Term | None], t: TensorType, **attributes: Any
-    ) -> Term:
+        self, kind: str, inputs: Sequence[TypedName | None], t: TensorType, **attributes: Any
+    ) -> TypedName:
         """Writes a node with one output."""
         return self.op(kind, inputs, (t,), **attributes)[0]
 
     def graph(self, types: Sequence[TensorType], body: Body) -> Graph:
         """A graph inside of a node, with inputs of these types."""
         outer, self.nodes = self.nodes, []
-        params = tuple(Term(self.fresh(), t) for t in types)
+        params = tuple(TypedName(self.fresh(), t) for t in types)
         results = [self.one("Identity", (r,), r.type) for r in body(params)]
         inner, self.nodes = self.nodes, outer
         return Graph(
@@ -84,7 +76,7 @@ class Nodes:
 
     # -- constants, sizes and shapes --------------------------------------------------------------
 
-    def constant(self, array: Array, dtype: DType) -> Term:
+    def constant(self, array: Array, dtype: DType) -> TypedName:
         """An array that is part of the file; equal small ones are one."""
         array = np.asarray(array, dtype.numpy)
         key = (dtype.name, array.shape, array.tobytes()) if array.size < 16 else None
@@ -92,21 +84,17 @@ class Nodes:
             name = self.fresh()
             self.constants.append(tensor(name, array))
             if key is None:
-                return Term(name, TensorType(dtype, array.shape))
+                return TypedName(name, TensorType(dtype, array.shape))
             self._known[key] = name
-        return Term(self._known[key], TensorType(dtype, array.shape))
+        return TypedName(self._known[key], TensorType(dtype, array.shape))
 
-    def number(self, value: float, dtype: DType) -> Term:
+    def number(self, value: float, dtype: DType) -> TypedName:
         """A scalar, which nodes broadcast."""
         return self.constant(literal(value, dtype), dtype)
 
-    def filled(self, value: float, t: TensorType) -> Term:
+    def filled(self, value: float, t: TensorType) -> TypedName:
         """A number in every element."""
         return self.one("Expand", (self.number(value, t.dtype), self.shape(t.shape)), t)
-
-    def known(self, name: str, size: Term) -> None:
-        """States the value of a symbol."""
-        self._sizes[Expr(((((name, 1),), 1),))] = size
 
     @contextmanager
     def at_the_start(self) -> Generator[None]:
@@ -115,18 +103,18 @@ class Nodes:
         yield
         self.nodes = outer
 
-    def size(self, d: Dim) -> Term:
+    def size(self, d: Dim) -> TypedName:
         """A size as a scalar."""
         if isinstance(d, int):
             return self.constant(np.asarray(d, np.int64), I64)
         with self.at_the_start():
-            if d not in self._sizes:
-                self._sizes[d] = self._computed(d)
-            return self._sizes[d]
+            if d not in self.sizes:
+                self.sizes[d] = self._computed(d)
+            return self.sizes[d]
 
-    def _computed(self, d: Expr) -> Term:
+    def _computed(self, d: Expr) -> TypedName:
         t = TensorType(I64)
-        total: Term | None = None
+        total: TypedName | None = None
         for mono, k in d.terms:
             part = self.size(k)
             for atom, power in mono:
@@ -135,16 +123,10 @@ class Nodes:
             total = part if total is None else self.one("Add", (total, part), t)
         return total or self.size(0)
 
-    def _atom(self, atom: str | Call) -> Term:
+    def _atom(self, atom: str | Call) -> TypedName:
         t = TensorType(I64)
         if isinstance(atom, str):
-            found = self._sizes.get(Expr(((((atom, 1),), 1),)))
-            if found is None:
-                raise ShapeError(
-                    f"the size {atom} can't be read from the shape of an argument",
-                    remedy="add a parameter whose shape has this symbol as a size of its own",
-                )
-            return found
+            return self.sizes.symbol(atom)
         x, y = self.size(atom.lhs), self.size(atom.rhs)
         if atom.function in ("min", "max"):
             return self.one(atom.function.capitalize(), (x, y), t)
@@ -153,7 +135,13 @@ class Nodes:
             return rest
         return self.one("Div", (self.one("Sub", (x, rest), t), y), t)
 
-    def shape(self, dims: Sequence[Dim]) -> Term:
+    def read_size(self, x: TypedName, axis: int) -> TypedName:
+        """The size of an argument along an axis, as a scalar."""
+        with self.at_the_start():
+            shape = self.one("Shape", (x,), TensorType(I64, (x.type.rank,)))
+            return self.one("Gather", (shape, self.size(axis)), TensorType(I64), axis=0)
+
+    def shape(self, dims: Sequence[Dim]) -> TypedName:
         """Sizes as a vector."""
         if all(isinstance(d, int) for d in dims):
             return self.constant(np.asarray(dims, np.int64).reshape(len(dims)), I64)
@@ -163,19 +151,19 @@ class Nodes:
             parts = [self.one("Reshape", (self.size(d), row), single) for d in dims]
             return self.one("Concat", parts, TensorType(I64, (len(dims),)), axis=0)
 
-    def reshape(self, x: Term, shape: Sequence[Dim]) -> Term:
+    def reshape(self, x: TypedName, shape: Sequence[Dim]) -> TypedName:
         """The same elements in another shape."""
         t = x.type.with_shape(tuple(shape))
         return self.one("Reshape", (x, self.shape(t.shape)), t, allowzero=1)
 
-    def permute(self, x: Term, order: Sequence[int]) -> Term:
+    def permute(self, x: TypedName, order: Sequence[int]) -> TypedName:
         """The axes in another order."""
         t = x.type.with_shape(tuple(x.type.shape[i] for i in order))
         if list(order) == [*range(len(order))]:
             return x
         return self.one("Transpose", (x,), t, perm=list(order))
 
-    def cast(self, x: Term, dtype: DType) -> Term:
+    def cast(self, x: TypedName, dtype: DType) -> TypedName:
         """Another element type, as ONNX converts."""
         if x.type.dtype == dtype:
             return x

@@ -8,14 +8,14 @@ from dlvm import ops
 from dlvm.base.errors import ArgumentError
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.exporting.formats import register
+from dlvm.exporting.inlining import TypedName, inlined, symbols_of
 from dlvm.exporting.program import Language, Program, in_words
-from dlvm.ir import BOOL, I64, Function, Op, TensorType, Value
-from dlvm.ir.dims import Expr
+from dlvm.ir import BOOL, I64, Function, Op, TensorType
 from dlvm.onnx import wire
 from dlvm.onnx.messages import Graph, Model, Node, OperatorSetId
 
 from . import arrays, elements
-from .nodes import Nodes, Term, value_info
+from .nodes import Nodes, value_info
 
 IR_VERSION = 10
 OPSETS = range(18, 26)
@@ -41,9 +41,10 @@ def written(program: Program, opset: int = 18) -> bytes:
         )
     fn, n = in_words(program.function, LANGUAGE), Nodes()
     labels = program.arguments
-    params = [Term(name, p.type) for name, p in zip(labels, fn.params, strict=True)]
+    params = [TypedName(name, p.type) for name, p in zip(labels, fn.params, strict=True)]
     for param in params:
-        _read_sizes(n, param)
+        for axis, symbol in symbols_of(param):
+            n.sizes.know(symbol, n.read_size(param, axis))
     found = Inliner(n).inline(fn, params)
     names = [r if r not in labels else f"{r}_" for r in program.results]
     for name, result in zip(names, found, strict=True):
@@ -60,30 +61,17 @@ def written(program: Program, opset: int = 18) -> bytes:
     return wire.write(model)
 
 
-def _read_sizes(n: Nodes, param: Term) -> None:
-    """States the symbols that are sizes of an argument."""
-    for axis, size in enumerate(param.type.shape):
-        if isinstance(size, Expr) and (name := str(size)).isidentifier():
-            with n.at_the_start():
-                shape = n.one("Shape", (param,), TensorType(I64, (param.type.rank,)))
-                n.known(name, n.one("Gather", (shape, n.size(axis)), TensorType(I64), axis=0))
-
-
 class Inliner:
     """Writes functions and regions where they are used."""
 
     def __init__(self, nodes: Nodes) -> None:
         self.nodes = nodes
 
-    def inline(self, fn: Function, arguments: Sequence[Term]) -> tuple[Term, ...]:
+    def inline(self, fn: Function, arguments: Sequence[TypedName]) -> tuple[TypedName, ...]:
         """The operations of a function on these arguments; its results."""
-        env: dict[Value, Term] = dict(zip(fn.params, arguments, strict=True))
-        for op in fn.ops:
-            out = self._one(op, [env[v] for v in op.operands])
-            env.update(zip(op.results, out, strict=True))
-        return tuple(env[v] for v in fn.results)
+        return inlined(fn, arguments, self._one)
 
-    def _one(self, op: Op, xs: Sequence[Term]) -> tuple[Term, ...]:
+    def _one(self, op: Op, xs: Sequence[TypedName]) -> TypedName | tuple[TypedName, ...]:
         if isinstance(op, ops.Cond):
             return self._cond(op, xs)
         if isinstance(op, ops.While):
@@ -91,11 +79,10 @@ class Inliner:
         if isinstance(op, ops.Scan):
             return self._scan(op, xs)
         if elements.has(op):
-            return (elements.written(self.nodes, op, xs),)
-        found = arrays.FORMS[type(op)](self.nodes, op, xs)
-        return found if isinstance(found, tuple) else (found,)
+            return elements.written(self.nodes, op, xs)
+        return arrays.FORMS[type(op)](self.nodes, op, xs)
 
-    def _cond(self, op: ops.Cond, xs: Sequence[Term]) -> tuple[Term, ...]:
+    def _cond(self, op: ops.Cond, xs: Sequence[TypedName]) -> tuple[TypedName, ...]:
         condition, *captured = xs
         then, otherwise = (
             self.nodes.graph((), lambda _, b=body: self.inline(b, captured)) for body in op.giving
@@ -103,11 +90,11 @@ class Inliner:
         branches = {"then_branch": then, "else_branch": otherwise}
         return self.nodes.op("If", (condition,), op.result_types, **branches)
 
-    def _while(self, op: ops.While, xs: Sequence[Term]) -> tuple[Term, ...]:
+    def _while(self, op: ops.While, xs: Sequence[TypedName]) -> tuple[TypedName, ...]:
         carried, captured = xs[: op.carries], xs[op.carries :]
         types = [x.type for x in carried]
 
-        def step(params: tuple[Term, ...]) -> Sequence[Term]:
+        def step(params: tuple[TypedName, ...]) -> Sequence[TypedName]:
             after = self.inline(op.body, (*params[2:], *captured))
             return (*self.inline(op.condition, (*after, *captured)), *after)
 
@@ -115,7 +102,7 @@ class Inliner:
         body = self.nodes.graph((TensorType(I64), TensorType(BOOL), *types), step)
         return self.nodes.op("Loop", (None, first, *carried), types, body=body)
 
-    def _scan(self, op: ops.Scan, xs: Sequence[Term]) -> tuple[Term, ...]:
+    def _scan(self, op: ops.Scan, xs: Sequence[TypedName]) -> tuple[TypedName, ...]:
         c, m = op.carries, op.carries + op.slices
         carried, sliced, captured = xs[:c], [*xs[c:m]], xs[m:]
         counted = not sliced
@@ -124,7 +111,7 @@ class Inliner:
         types = [x.type for x in carried]
         rows = [x.type.with_shape(x.type.shape[1:]) for x in sliced]
 
-        def step(params: tuple[Term, ...]) -> Sequence[Term]:
+        def step(params: tuple[TypedName, ...]) -> Sequence[TypedName]:
             given = params[:c] if counted else params
             return self.inline(op.body, (*given, *captured))
 

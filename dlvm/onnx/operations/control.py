@@ -98,18 +98,18 @@ def _loop(call: Call, limit: Any = None, condition: Any = None, *start: Any) -> 
     first = np.asarray(True) if condition is None else condition
     short = steps is not None and steps <= UNROLLED
     if short and all(map(is_known, (first, *start))):
-        found = _unrolled(body, steps or 0, first, start, rows)
-        if found is not None:
-            return found
+        results = _unrolled(body, steps or 0, first, start, rows)
+        if results is not None:
+            return results
     if not rows:
         return _until(body, limit, first, start)
     try:
         return _counted(call, body, steps, first, start)
     except Unsupported:  # the number of a step is a size in it, say
-        found = _unrolled(body, steps or 0, first, start, rows) if short else None
-        if found is None:
+        results = _unrolled(body, steps or 0, first, start, rows) if short else None
+        if results is None:
             raise
-        return found
+        return results
 
 
 def _unrolled(

@@ -83,7 +83,7 @@ def _average_pool(call: Call, x: Any) -> Any:
 
 def _counts(call: Call, x: Any, window: Window, pads: tuple[Pair, ...]) -> Any:
     """How many elements each window has: padding counts only if the node says so."""
-    found: Any = np.ones((1, 1), kind(x))
+    total: Any = np.ones((1, 1), kind(x))
     stated = bool(call.get("count_include_pad", 0))
     for k, pair in enumerate(pads):
         row = xp.ones((shape(x)[2 + k],), dtype=kind(x))
@@ -96,8 +96,8 @@ def _counts(call: Call, x: Any, window: Window, pads: tuple[Pair, ...]) -> Any:
             ),
             axis=-1,
         )
-        found = xp.expand_dims(found, -1) * counts
-    return found
+        total = xp.expand_dims(total, -1) * counts
+    return total
 
 
 @operation("LpPool")

@@ -63,7 +63,7 @@ def _with_bias(x: Any, b: Any) -> Any:
 def _conv_transpose(call: Call, x: Any, w: Any, b: Any = None) -> Any:
     window = window_of(call, x, shape(w)[2:])
     pads, more = _reversed_pads(call, x, window)
-    found = conv_transpose(
+    convolved = conv_transpose(
         x,
         _turned_weights(call, w),
         stride=window.strides,
@@ -74,7 +74,7 @@ def _conv_transpose(call: Call, x: Any, w: Any, b: Any = None) -> Any:
         layout="channels_first",
         transpose_kernel=True,
     )
-    return _with_bias(found, b)
+    return _with_bias(convolved, b)
 
 
 def _turned_weights(call: Call, w: Any) -> Any:

@@ -47,7 +47,7 @@ def _activations(call: Call, defaults: Sequence[str], direction: int) -> list[An
     names = [n.lower() for n in given]
     alphas = iter(call.get("activation_alpha") or ())
     betas = iter(call.get("activation_beta") or ())
-    found: list[Any] = []
+    activations: list[Any] = []
     for name in names:
         if name not in ACTIVATIONS:
             raise call.unsupported(
@@ -56,9 +56,9 @@ def _activations(call: Call, defaults: Sequence[str], direction: int) -> list[An
         fn, a, b = ACTIVATIONS[name]
         a = next(alphas, a) if name in WITH_ALPHA else a
         b = next(betas, b) if name in WITH_BETA else b
-        found.append(_clipped(fn, a, b, call.get("clip")))
+        activations.append(_clipped(fn, a, b, call.get("clip")))
     count = len(defaults)
-    return found[direction * count : (direction + 1) * count] or found[:count]
+    return activations[direction * count : (direction + 1) * count] or activations[:count]
 
 
 def _clipped(fn: Activation, a: float, b: float, edge: float | None) -> Callable[[Any], Any]:

@@ -79,8 +79,6 @@ class Max(Extreme):
     name = "max"
     word = "max"
     pairwise = "maximum"
-    x: Value
-    axes: tuple[int, ...]
 
 
 class Min(Extreme):
@@ -92,8 +90,6 @@ class Min(Extreme):
     name = "min"
     word = "min"
     pairwise = "minimum"
-    x: Value
-    axes: tuple[int, ...]
 
 
 @rewrite(Max, Min, example=(lambda x: Max(x, ()), lambda x: Min(x, ())))
@@ -160,8 +156,6 @@ class ArgMax(ArgExtreme):
 
     name = "argmax"
     word = "max"
-    x: Value
-    axes: tuple[int, ...]
 
 
 class ArgMin(ArgExtreme):
@@ -172,5 +166,3 @@ class ArgMin(ArgExtreme):
 
     name = "argmin"
     word = "min"
-    x: Value
-    axes: tuple[int, ...]

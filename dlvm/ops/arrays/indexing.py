@@ -150,6 +150,13 @@ def _grouped(shape: tuple[int, ...], axis: int, count: int) -> tuple[int, int, i
 class Scatter(Indexed):
     """What the ways to write at indices share; each says how it combines old and new."""
 
+    x: Value
+    indices: Value
+    updates: Value
+    axis: int
+    batch: int = 0
+    mode: str = "error"
+
     def infer(self) -> TensorType:
         """The type of ``x``; the updates have the type that a gather would give."""
         expected = self.x.type.with_shape(self.moved(self.x.type))
@@ -193,12 +200,6 @@ class ScatterAdd(Scatter):
     """``x`` with ``updates`` added at the indices; repeated indices add up, in order."""
 
     name = "scatter_add"
-    x: Value
-    indices: Value
-    updates: Value
-    axis: int
-    batch: int = 0
-    mode: str = "error"
 
     def write(self, target: Array, at: Array, rows: Array) -> None:
         """Unbuffered addition; half precision rounds after each."""

@@ -99,8 +99,8 @@ def _along(op: IndexMap, read: Read, x: Value, axis: int, where: Sequence[Dim]) 
 def _has_own_axes(op: IndexMap, read: Read) -> bool:
     """Whether no two indices depend on one axis of the result, nor any condition on two indices."""
     owners = [_axes_in(d) for d in read.index]
-    apart = sum(map(len, owners)) == len({axis for own in owners for axis in own})
-    return apart and all(any(set(_axes_in(c)) <= set(own) for own in owners) for c in read.where)
+    disjoint = sum(map(len, owners)) == len({axis for own in owners for axis in own})
+    return disjoint and all(any(set(_axes_in(c)) <= set(own) for own in owners) for c in read.where)
 
 
 def _axes_in(d: Dim) -> Axes:

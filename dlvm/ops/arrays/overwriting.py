@@ -54,10 +54,10 @@ def reads_in_place(op: Update, inside: Callable[[Value], bool]) -> bool:
     """Whether ``y`` reads ``x`` only where nothing has been replaced when it does.
 
     Looked at are the operations that are computed along with it, those ``inside``. What they take
-    of ``x`` are windows, which lie apart from the one that is replaced, or are the same one and go
-    from element to element.
+    of ``x`` are windows, which are disjoint from the one that is replaced, or are the same one and
+    go from element to element.
     """
-    return _reads(op, inside, {op.x}, lambda part, op, a: _same(part, op, a) or apart(part, op))
+    return _reads(op, inside, {op.x}, lambda part, op, a: _same(part, op, a) or disjoint(part, op))
 
 
 def _reads(
@@ -91,7 +91,7 @@ def _same(part: Slice, op: Update, aligned: bool) -> bool:
     return aligned and window == (op.starts, op.y.shape, op.steps)
 
 
-def apart(part: Slice, op: Update) -> bool:
+def disjoint(part: Slice, op: Update) -> bool:
     """Whether a window that is read provably shares no element with the one that is replaced."""
     read = _ends(part.starts, part.sizes, part.steps)
     written = _ends(op.starts, op.y.shape, op.steps)

@@ -83,10 +83,6 @@ class CumulativeProd(Cumulative):
 
     name = "cumulative_prod"
     folds = Prod
-    x: Value
-    axis: int
-    reverse: bool = False
-    exclusive: bool = False
 
     def reference(self, *operands: Array) -> Any:
         return self.accumulated(np.multiply, wide(operands[0]), 1)

@@ -33,6 +33,9 @@ class Cumulative(Running):
     folds: ClassVar[type[Reduction]]
     accepts: ClassVar[str] = "iuf"
     x: Value
+    axis: int
+    reverse: bool = False
+    exclusive: bool = False
 
     def infer(self) -> TensorType:
         """The type of the operand."""
@@ -92,10 +95,6 @@ class CumulativeSum(Cumulative):
 
     name = "cumulative_sum"
     folds = Sum
-    x: Value
-    axis: int
-    reverse: bool = False
-    exclusive: bool = False
 
     def reference(self, *operands: Array) -> Any:
         return self.accumulated(np.add, wide(operands[0]), 0)
@@ -130,10 +129,6 @@ class CumulativeMax(CumulativeExtreme):
     name = "cumulative_max"
     folds = Max
     word = "max"
-    x: Value
-    axis: int
-    reverse: bool = False
-    exclusive: bool = False
 
 
 class CumulativeMin(CumulativeExtreme):
@@ -145,10 +140,6 @@ class CumulativeMin(CumulativeExtreme):
     name = "cumulative_min"
     folds = Min
     word = "min"
-    x: Value
-    axis: int
-    reverse: bool = False
-    exclusive: bool = False
 
 
 class CumulativeLogSumExp(Cumulative):
@@ -161,10 +152,6 @@ class CumulativeLogSumExp(Cumulative):
     name = "cumulative_logsumexp"
     folds = LogSumExp
     accepts = "f"
-    x: Value
-    axis: int
-    reverse: bool = False
-    exclusive: bool = False
 
     def reference(self, *operands: Array) -> Any:
         return self.accumulated(np.logaddexp, operands[0].astype(np.float64), -np.inf)

@@ -25,12 +25,6 @@ class ScatterSet(Scatter):
     """``x`` with ``updates`` in place of what the indices name; of equal indices the last wins."""
 
     name = "scatter_set"
-    x: Value
-    indices: Value
-    updates: Value
-    axis: int
-    batch: int = 0
-    mode: str = "error"
 
     def write(self, target: Array, at: Array, rows: Array) -> None:
         """In order of the indices."""
@@ -68,12 +62,6 @@ class Exchange(Scatter):
     """
 
     name = "exchange"
-    x: Value
-    indices: Value
-    updates: Value
-    axis: int
-    batch: int = 0
-    mode: str = "error"
     reverse: bool = False
 
     def infer(self) -> tuple[TensorType, ...]:  # type: ignore[override]
@@ -86,17 +74,17 @@ class Exchange(Scatter):
         size, count = x.shape[axis], int(np.prod(indices.shape[self.batch :], dtype=np.int64))
         safe, inside = self.resolve(indices, size)
         out = x.copy()
-        found = np.zeros((*x.shape[:axis], count, *x.shape[axis + 1 :]), x.dtype)
+        before = np.zeros((*x.shape[:axis], count, *x.shape[axis + 1 :]), x.dtype)
         if size:
             steps = [(key, k) for key in np.ndindex(*x.shape[: self.batch]) for k in range(count)]
             for key, k in reversed(steps) if self.reverse else steps:
                 if self.mode == "clip" or inside[key].reshape(-1)[k]:
-                    rows = updates.reshape(found.shape)[key]
+                    rows = updates.reshape(before.shape)[key]
                     along = (slice(None),) * (axis - self.batch)
                     place = (*along, safe[key].reshape(-1)[k])
-                    found[key][(*along, k)] = out[key][place]
+                    before[key][(*along, k)] = out[key][place]
                     out[key][place] = rows[(*along, k)]
-        return out, found.reshape(moved)
+        return out, before.reshape(moved)
 
     def combine(self, s: Scalars[S], old: S, new: S) -> S:
         return new
@@ -129,12 +117,6 @@ class ScatterMul(_Numeric):
     """
 
     name = "scatter_mul"
-    x: Value
-    indices: Value
-    updates: Value
-    axis: int
-    batch: int = 0
-    mode: str = "error"
 
     def write(self, target: Array, at: Array, rows: Array) -> None:
         """Unbuffered multiplication."""
@@ -207,12 +189,6 @@ class ScatterMax(_Extreme):
 
     name = "scatter_max"
     word = "max"
-    x: Value
-    indices: Value
-    updates: Value
-    axis: int
-    batch: int = 0
-    mode: str = "error"
 
 
 class ScatterMin(_Extreme):
@@ -223,12 +199,6 @@ class ScatterMin(_Extreme):
 
     name = "scatter_min"
     word = "min"
-    x: Value
-    indices: Value
-    updates: Value
-    axis: int
-    batch: int = 0
-    mode: str = "error"
 
 
 _WRITING = (ScatterSet, ScatterAdd, ScatterMul, ScatterMin, ScatterMax)

@@ -108,20 +108,20 @@ def _added(x: Value, y: Value, starts: tuple[int, int]) -> Value:
 
 def _placed(op: Update) -> list[Placed]:
     """The windows that an update and those before it write, last first; none if one is unknown."""
-    found: list[Placed] = []
+    placed: list[Placed] = []
     value: Value = op
     adds = False
-    while isinstance(value, Update) and len(found) < PIECES:
+    while isinstance(value, Update) and len(placed) < PIECES:
         y = value.y
         if isinstance(y, Add) and (more := _beside_own_window(value, y)) is not None:
             y, adds = more, True
         if set(value.steps) - {1}:
             return []
-        found.append((value.starts, y))
+        placed.append((value.starts, y))
         value = value.x
     if isinstance(value, Pad):
-        found.append((value.low, value.x))
-    return found if isinstance(value, Pad) or not adds else []
+        placed.append((value.low, value.x))
+    return placed if isinstance(value, Pad) or not adds else []
 
 
 def _beside_own_window(op: Update, y: Add) -> Value | None:

@@ -403,8 +403,6 @@ class Maximum(Extremum):
     name = "maximum"
     commutes = True
     word = "max"
-    x: Value
-    y: Value
 
     def reference(self, *operands: Array) -> Any:
         return larger(*operands)
@@ -416,8 +414,6 @@ class Minimum(Extremum):
     name = "minimum"
     commutes = True
     word = "min"
-    x: Value
-    y: Value
 
     def reference(self, *operands: Array) -> Any:
         return smaller(*operands)

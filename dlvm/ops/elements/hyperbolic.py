@@ -19,7 +19,6 @@ class Sinh(Curve):
     """Hyperbolic sine ``(e**x - e**-x) / 2``."""
 
     name = "sinh"
-    x: Value
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         return (dy[0] * Cosh(self.x),)
@@ -30,7 +29,6 @@ class Cosh(Curve):
 
     name = "cosh"
     nonnegative = True
-    x: Value
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         return (dy[0] * Sinh(self.x),)
@@ -40,7 +38,6 @@ class Tanh(Curve):
     """Hyperbolic tangent ``(e**x - e**-x) / (e**x + e**-x)``."""
 
     name = "tanh"
-    x: Value
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         return (dy[0] * (1.0 - self * self),)

@@ -34,6 +34,8 @@ class Relation(Comparison):
 
     of_python = True
     relation: ClassVar[str]
+    x: Value
+    y: Value
 
     def properties(self, of: Of) -> Properties:
         """What comparing rows with columns leaves out; symmetry of what is compared."""
@@ -51,8 +53,6 @@ class Less(Relation):
 
     name = "less"
     relation = "lt"
-    x: Value
-    y: Value
 
 
 class LessEqual(Relation):
@@ -60,8 +60,6 @@ class LessEqual(Relation):
 
     name = "less_equal"
     relation = "le"
-    x: Value
-    y: Value
 
 
 class Equal(Relation):
@@ -70,8 +68,6 @@ class Equal(Relation):
     name = "equal"
     commutes = True
     relation = "eq"
-    x: Value
-    y: Value
 
 
 class Bitwise(Elementwise):

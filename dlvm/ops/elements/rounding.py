@@ -32,7 +32,6 @@ class Floor(Rounding):
 
     name = "floor"
     word = "floor"
-    x: Value
 
 
 class Ceil(Rounding):
@@ -40,7 +39,6 @@ class Ceil(Rounding):
 
     name = "ceil"
     word = "ceil"
-    x: Value
 
 
 class Trunc(Rounding):
@@ -48,7 +46,6 @@ class Trunc(Rounding):
 
     name = "trunc"
     word = "trunc"
-    x: Value
 
 
 class Round(Rounding):
@@ -57,7 +54,6 @@ class Round(Rounding):
     name = "round"
     public = "rint"
     word = "round"
-    x: Value
 
     def reference(self, *operands: Array) -> Any:
         (x,) = operands

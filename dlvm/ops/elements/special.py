@@ -26,7 +26,6 @@ class Erf(Curve):
 
     name = "erf"
     exact = "erf(x)"
-    x: Value
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         return (dy[0] * (Exp(-(self.x * self.x)) * (2 / math.sqrt(math.pi))),)
@@ -40,7 +39,6 @@ class Erfc(Curve):
     name = "erfc"
     exact = "erfc(x)"
     ulp = 4.0
-    x: Value
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         return (dy[0] * (Exp(-(self.x * self.x)) * (-2 / math.sqrt(math.pi))),)
@@ -53,7 +51,6 @@ class Erfinv(Curve):
     exact = "erfinv(x)"
     ulp = 4.0
     domain = (-1.0, 1.0)
-    x: Value
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         return (dy[0] * (Exp(self * self) * (math.sqrt(math.pi) / 2)),)
@@ -67,7 +64,6 @@ class LGamma(Curve):
     ulp = 4.0
     cancels = "it is near 0 between negative poles"
     domain = (0.0, math.inf)
-    x: Value
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         return (dy[0] * Digamma(self.x),)
@@ -81,7 +77,6 @@ class Digamma(Curve):
     ulp = 4.0
     cancels = "it is near 0 between negative poles"
     domain = (0.0, math.inf)
-    x: Value
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         return (dy[0] * Polygamma(self.x, 1),)

@@ -32,6 +32,7 @@ class Curve(Elementwise):
 
     accepts = "f"
     ulp = 2.6
+    x: Value
 
     def reference(self, *operands: Array) -> Any:
         return meaning(self.name)(*operands)
@@ -45,7 +46,6 @@ class Exp(Curve):
 
     name = "exp"
     nonnegative = True
-    x: Value
 
     def never_negative_zero(self, holds: Callable[[Value], bool]) -> bool:
         return True
@@ -59,7 +59,6 @@ class Exp2(Curve):
 
     name = "exp2"
     nonnegative = True
-    x: Value
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         return (dy[0] * (self * math.log(2)),)
@@ -69,7 +68,6 @@ class Expm1(Curve):
     """``e**x - 1``, with all digits near 0."""
 
     name = "expm1"
-    x: Value
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         return (dy[0] * (self + 1.0),)
@@ -80,7 +78,6 @@ class Log(Curve):
 
     name = "log"
     domain = (0.0, math.inf)
-    x: Value
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         return (dy[0] / self.x,)
@@ -111,7 +108,6 @@ class Log2(Curve):
 
     name = "log2"
     domain = (0.0, math.inf)
-    x: Value
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         return (dy[0] / (self.x * math.log(2)),)
@@ -122,7 +118,6 @@ class Log10(Curve):
 
     name = "log10"
     domain = (0.0, math.inf)
-    x: Value
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         return (dy[0] / (self.x * math.log(10)),)
@@ -133,7 +128,6 @@ class Log1p(Curve):
 
     name = "log1p"
     domain = (-1.0, math.inf)
-    x: Value
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         return (dy[0] / (self.x + 1.0),)
@@ -254,7 +248,6 @@ class Sqrt(Curve):
     nonnegative = True
     ulp = 0.5
     domain = (0.0, math.inf)
-    x: Value
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         return (dy[0] / (self * 2.0),)
@@ -266,7 +259,6 @@ class Cbrt(Curve):
     name = "cbrt"
     ulp = 1.0
     domain = (0.0, math.inf)
-    x: Value
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         """``1 / (3 y**2)``; in the derivative of ``y * y``, 0 meets infinity at 0."""

@@ -20,7 +20,6 @@ class Sin(Curve):
     """Sine, for arguments of any size; NaN at infinities."""
 
     name = "sin"
-    x: Value
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         return (dy[0] * Cos(self.x),)
@@ -30,7 +29,6 @@ class Cos(Curve):
     """Cosine, for arguments of any size; NaN at infinities."""
 
     name = "cos"
-    x: Value
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         return (-(dy[0] * Sin(self.x)),)
@@ -41,7 +39,6 @@ class Tan(Curve):
 
     name = "tan"
     domain = (-math.pi / 2, math.pi / 2)
-    x: Value
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         return (dy[0] * (self * self + 1.0),)
@@ -53,7 +50,6 @@ class Asin(Curve):
     name = "asin"
     saturates = "its slope is made of 1 - x and 1 + x, which are exact beside 1 and not beside 0"
     domain = (-1.0, 1.0)
-    x: Value
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         return (dy[0] / _other_leg(self.x),)
@@ -65,7 +61,6 @@ class Acos(Curve):
     name = "acos"
     saturates = "its slope is made of 1 - x and 1 + x, which are exact beside 1 and not beside 0"
     domain = (-1.0, 1.0)
-    x: Value
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         return (-(dy[0] / _other_leg(self.x)),)
@@ -90,7 +85,6 @@ class Atan(Curve):
     """Arc tangent, from -pi/2 to pi/2."""
 
     name = "atan"
-    x: Value
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         return (dy[0] / (self.x * self.x + 1.0),)

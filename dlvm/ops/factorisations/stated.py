@@ -57,13 +57,9 @@ class PseudoInverse(Factorisation):
         return 0
 
 
-class LogDeterminant(Factorisation):
-    """``d``, the logarithm of the magnitude of the determinant of ``a``; its gradient is inv(A)'.
+class OfFactors(Factorisation):
+    """A number ``d`` for each matrix of ``a``, which its factors gave."""
 
-    The factors say how the inverse is computed. Derivatives need none of theirs.
-    """
-
-    name = "log_determinant"
     lowered_late = True
     a: Value
     packed: Value
@@ -73,8 +69,8 @@ class LogDeterminant(Factorisation):
     def infer(self) -> TensorType:
         """A number for each matrix."""
         a, d = self.matrix(self.a), self.a.type.with_shape(self.a.shape[:-2])
-        found = [x.type for x in (self.packed, self.order, self.d)]
-        expected = [a, TensorType(I64, a.shape[:-1]), d]
+        found = [x.type for x in self.operands[1:]]
+        expected = [a, TensorType(I64, a.shape[:-1]), *(d for _ in found[2:])]
         if found != expected:
             said = f"{self.name}: expected operands of the types {expected}, found {found}"
             raise ShapeError(said)
@@ -83,17 +79,26 @@ class LogDeterminant(Factorisation):
     def reference(self, *operands: Array) -> Any:
         return operands[3]
 
-    def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
-        """``G inv(A)'``."""
-        wide = Broadcast(dy[0], self.a.shape, tuple(range(self.a.type.rank - 2)))
-        return wide * turned_inverse(self.a, self.packed, self.order), None, None, None
-
     def lowering(self) -> Value:
         """What it was given."""
         return self.d
 
     def flops(self) -> Dim:
         return 0
+
+
+class LogDeterminant(OfFactors):
+    """``d``, the logarithm of the magnitude of the determinant of ``a``; its gradient is inv(A)'.
+
+    The factors say how the inverse is computed. Derivatives need none of theirs.
+    """
+
+    name = "log_determinant"
+
+    def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
+        """``G inv(A)'``."""
+        wide = Broadcast(dy[0], self.a.shape, tuple(range(self.a.type.rank - 2)))
+        return wide * turned_inverse(self.a, self.packed, self.order), None, None, None
 
 
 def turned_inverse(a: Value, packed: Value, order: Value) -> Value:
@@ -102,7 +107,7 @@ def turned_inverse(a: Value, packed: Value, order: Value) -> Value:
     return Solve(a, packed, order, one, True)
 
 
-class Determinant(Factorisation):
+class Determinant(OfFactors):
     """``d``, the determinant of ``a``, whose gradient are the cofactors.
 
     They are ``near * inv(A)'`` by the factors of a matrix that may differ from ``a`` by rounding
@@ -111,25 +116,7 @@ class Determinant(Factorisation):
     """
 
     name = "determinant"
-    lowered_late = True
-    a: Value
-    packed: Value
-    order: Value
-    d: Value
     near: Value
-
-    def infer(self) -> TensorType:
-        """A number for each matrix."""
-        a, d = self.matrix(self.a), self.a.type.with_shape(self.a.shape[:-2])
-        found = [x.type for x in (self.packed, self.order, self.d, self.near)]
-        expected = [a, TensorType(I64, a.shape[:-1]), d, d]
-        if found != expected:
-            said = f"{self.name}: expected operands of the types {expected}, found {found}"
-            raise ShapeError(said)
-        return d
-
-    def reference(self, *operands: Array) -> Any:
-        return operands[3]
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         """``G near inv(A)'``."""
@@ -138,10 +125,3 @@ class Determinant(Factorisation):
         size = dy[0] * Determinant(a, packed, order, self.near, self.near)
         wide = Broadcast(size, a.shape, tuple(range(a.type.rank - 2)))
         return wide * turned, None, None, None, None
-
-    def lowering(self) -> Value:
-        """What it was given."""
-        return self.d
-
-    def flops(self) -> Dim:
-        return 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dlvm.base.errors import UserError
+from dlvm.base.errors import IRError, UserError
 from dlvm.ir import FunctionRef, TensorType, Value
 from dlvm.ir.core import Signature
 from dlvm.ir.rewrite import types_of
@@ -25,7 +25,13 @@ def floats(types: Types) -> Types:
     return tuple(t for t in types if t.dtype.is_float)
 
 
-class Custom(Call):
+class CustomFields:
+    """What their fields include; each class says where among its own."""
+
+    surrogate: bool
+
+
+class Custom(CustomFields, Call):
     """What calls with a derivative of their own have in common."""
 
     captured: tuple[Value, ...]
@@ -34,6 +40,10 @@ class Custom(Call):
     def ruled(self) -> tuple[Value, ...]:
         """Those that are not captured."""
         return self.xs
+
+    def rule_of(self, values: bool) -> FunctionRef:
+        """The user's function that gives the derivatives, or the values that come with them."""
+        raise IRError(f"{self.name} does not say which function is its rule")
 
 
 class CustomVjp(Custom):
@@ -44,10 +54,12 @@ class CustomVjp(Custom):
     """
 
     name = "custom_vjp"
-    captured: tuple[Value, ...]
     forward: FunctionRef
     backward: FunctionRef
     surrogate: bool = False
+
+    def rule_of(self, values: bool) -> FunctionRef:
+        return self.forward if values else self.backward
 
     def misfit(self, signature: Callable[[str], Signature]) -> str | None:
         """Forward gives results and residuals, backward takes those and gives cotangents."""
@@ -70,9 +82,11 @@ class CustomJvp(Custom):
     """
 
     name = "custom_jvp"
-    captured: tuple[Value, ...]
     rule: FunctionRef
     surrogate: bool = False
+
+    def rule_of(self, values: bool) -> FunctionRef:
+        return self.rule
 
     def misfit(self, signature: Callable[[str], Signature]) -> str | None:
         """The rule takes tangents too and gives tangents too."""

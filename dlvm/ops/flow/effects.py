@@ -60,8 +60,6 @@ class Print(Outgoing):
     """Write a value under a label when the call gets there."""
 
     name = "print"
-    x: Value
-    label: str
 
     def run(self, machine: Interpreter, *operands: Array) -> tuple[Any, ...]:
         """Write it."""
@@ -73,8 +71,6 @@ class Tap(Outgoing):
     """Give a value, under a name, to whoever listens when the call gets there."""
 
     name = "tap"
-    x: Value
-    label: str
 
     def run(self, machine: Interpreter, *operands: Array) -> tuple[Any, ...]:
         """Tell those who listen."""

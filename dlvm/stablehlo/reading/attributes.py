@@ -44,8 +44,8 @@ def value_of(text: str) -> Any:
     text = text.strip()
     if text.startswith("array<"):
         return _numbers(text[text.index("<") + 1 : -1].partition(":")[2])
-    if found := re.fullmatch(r"#stablehlo<\w+ (\w+)>", text):
-        return found[1]
+    if match := re.fullmatch(r"#stablehlo<\w+ (\w+)>", text):
+        return match[1]
     if text.startswith(("#stablehlo.conv<", "#chlo.conv<")):
         return text[text.index("<") + 1 : -1]
     if text.startswith(("#stablehlo.", "#chlo.")):
@@ -56,8 +56,8 @@ def value_of(text: str) -> Any:
         return text[1:-1]
     if text in ("true", "false"):
         return text == "true"
-    found = re.fullmatch(r"(-?\d+)(?: : \w+)?", text)
-    return int(found[1]) if found else text
+    match = re.fullmatch(r"(-?\d+)(?: : \w+)?", text)
+    return int(match[1]) if match else text
 
 
 def _field(text: str) -> Any:

@@ -9,19 +9,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from dlvm import ops
-from dlvm.ir import Value, zeros
-from dlvm.ops import Running, scalar_value
+from dlvm.ir import OPS, Value, zeros
+from dlvm.ops import scalar_value
+from dlvm.ops.arrays.running import Cumulative
 
 from .arrays import backwards, fold_named, folded, folded_by_region
 from .table import Place, Results, filled, permuted, reads, reshaped, simple
 from .tree import Node, unreadable
 
-RUNNING: dict[Any, type[Running]] = {
-    ops.Sum: ops.CumulativeSum,
-    ops.Prod: ops.CumulativeProd,
-    ops.Max: ops.CumulativeMax,
-    ops.Min: ops.CumulativeMin,
-}
+RUNNING = {cls.folds: cls for cls in OPS.values() if issubclass(cls, Cumulative)}
+"""The running scan of each reduction."""
 
 
 @reads("stablehlo.pad")
@@ -76,12 +73,12 @@ def numbers_of(node: Node, name: str, rank: int) -> list[int]:
 
 
 def windows(
-    x: Value, sizes: Sequence[int], steps: Sequence[int], apart: Sequence[int]
+    x: Value, sizes: Sequence[int], steps: Sequence[int], dilations: Sequence[int]
 ) -> tuple[Value, tuple[int, ...]]:
     """The elements of sliding windows, and the axes that hold the taps, which come last."""
     moving = [i for i, (n, s) in enumerate(zip(sizes, steps, strict=True)) if n != 1 or s != 1]
     rank = x.type.rank
-    rows = (tuple(v[i] for i in moving) for v in (sizes, steps, apart))
+    rows = (tuple(v[i] for i in moving) for v in (sizes, steps, dilations))
     return ops.Patches(x, tuple(moving), *rows), tuple(range(rank, rank + len(moving)))
 
 
@@ -93,16 +90,16 @@ def reduce_window(node: Node, xs: Sequence[Value], place: Place) -> Results:
     rank, (block,) = xs[0].type.rank, node.regions
     sizes = numbers_of(node, "window_dimensions", rank)
     steps = numbers_of(node, "window_strides", rank)
-    apart = numbers_of(node, "window_dilations", rank)
+    dilations = numbers_of(node, "window_dilations", rank)
     between = [n - 1 for n in numbers_of(node, "base_dilations", rank)]
     edges = edges_of(node, rank)
     alone = half == 1 and len(block.nodes) == 1
-    if alone and not any(between) and {*steps, *apart} == {1}:
+    if alone and not any(between) and {*steps, *dilations} == {1}:
         found = _running(simple(block, node.name), values[0], starts[0], sizes, edges)
         if found is not None:
             return found
     pairs = zip(values, starts, strict=True)
-    seen = [windows(padded(x, v, edges, between), sizes, steps, apart) for x, v in pairs]
+    seen = [windows(padded(x, v, edges, between), sizes, steps, dilations) for x, v in pairs]
     taps = seen[0][1]
     if alone:
         return folded(simple(block, node.name), seen[0][0], starts[0], taps)
@@ -204,8 +201,8 @@ def convolution(node: Node, xs: Sequence[Value], place: Place) -> Results:
     edges = [(0, 0), *edges_of(node, k), (0, 0)]
     between = [0, *(n - 1 for n in numbers_of(node, "lhs_dilation", k)), 0]
     x = padded(x, ops.Constant(_scalar(0, x)), edges, between)
-    steps, apart = (numbers_of(node, n, k) for n in ("window_strides", "rhs_dilation"))
-    y = _products(x, w, steps, apart, groups)
+    steps, dilations = (numbers_of(node, n, k) for n in ("window_strides", "rhs_dilation"))
+    y = _products(x, w, steps, dilations, groups)
     back = result.order
     return permuted(y, [back.index(i) for i in range(k + 2)])
 
@@ -219,11 +216,13 @@ def _batches_as_features(x: Value, groups: int) -> Value:
     return reshaped(moved, (int(b) // groups, *spatial, groups * int(f)))
 
 
-def _products(x: Value, w: Value, steps: Sequence[int], apart: Sequence[int], groups: int) -> Value:
+def _products(
+    x: Value, w: Value, steps: Sequence[int], dilations: Sequence[int], groups: int
+) -> Value:
     """Image ``b q.. f`` with taps ``i p.. o`` as one product of matrices for each group."""
     k = len(steps)
     depth, *sizes, wide = (int(n) for n in w.shape)
-    patches = ops.Patches(x, tuple(range(1, k + 1)), tuple(sizes), tuple(steps), tuple(apart))
+    patches = ops.Patches(x, tuple(range(1, k + 1)), tuple(sizes), tuple(steps), tuple(dilations))
     places = [int(n) for n in patches.shape[: k + 1]]
     rows, count = math.prod(places), math.prod(sizes)
     y = reshaped(patches, (rows, groups, depth, count))

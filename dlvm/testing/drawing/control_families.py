@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from dlvm import ops
 from dlvm.ir import (
     BOOL,
     I64,
@@ -20,26 +21,6 @@ from dlvm.ir import (
 )
 from dlvm.ir.core import Builder, Param
 from dlvm.ir.rewrite import types_of
-from dlvm.ops import (
-    Add,
-    Call,
-    Checkpoint,
-    Cond,
-    Constant,
-    CustomJvp,
-    CustomVjp,
-    EmptyTape,
-    Gather,
-    Iota,
-    Kernel,
-    Less,
-    Pop,
-    Push,
-    Recompute,
-    Scan,
-    Sub,
-    While,
-)
 
 from .drafts import Draft
 from .families import MAX_DEPTH, place, places
@@ -61,7 +42,7 @@ def body_of(
     return d.region(name, params, results, place if d.depth < MAX_DEPTH else None, extra)
 
 
-@places(Cond)
+@places(ops.Cond)
 def _cond(d: Draft, cls: Any) -> Op:
     condition, values = d.like(TensorType(BOOL)), captured(d)
     if d.integer(0, 2) == 2:  # inside it is known
@@ -71,32 +52,32 @@ def _cond(d: Draft, cls: Any) -> Op:
     return cls(condition, values, then, otherwise)
 
 
-@places(While)
-def _while(d: Draft, cls: type[While]) -> Op:
+@places(ops.While)
+def _while(d: Draft, cls: type[ops.While]) -> Op:
     """Places a loop that counts its first carried value up to at most four."""
     limit = d.integer(0, 4)
     carried, values = captured(d), captured(d)
-    init = (Constant(literal(0, I64)), *carried)
+    init = (ops.Constant(literal(0, I64)), *carried)
     params = [Param(v.type, f"x{i}") for i, v in enumerate((*init, *values))]
     with Builder() as b:
-        test = Less(params[0], Constant(literal(limit, I64)))
+        test = ops.Less(params[0], ops.Constant(literal(limit, I64)))
     condition = Function("condition", tuple(params), tuple(b.ops), (test,))
     body = body_of(d, "body", types_of((*init, *values)), types_of(carried))
     with Builder(body.ops) as b:
-        following = Add(body.params[0], Constant(literal(1, I64)))
+        following = ops.Add(body.params[0], ops.Constant(literal(1, I64)))
     body = Function("body", body.params, tuple(b.ops), (following, *body.results))
     return cls(init, values, condition, body)
 
 
-@places(Scan)
-def _scan(d: Draft, cls: type[Scan]) -> Op | None:
+@places(ops.Scan)
+def _scan(d: Draft, cls: type[ops.Scan]) -> Op | None:
     """Places a scan over values, or over the numbers of its trips, each of which reads a row."""
     x = d.value(rank=1)
     init, values = captured(d), captured(d)
     xs = (x,) if d.flag() else ()
     counts = d.integer(0, 2) == 2
     if counts:
-        xs, values = (*xs, Iota(x.shape[0])), (x, *values)
+        xs, values = (*xs, ops.Iota(x.shape[0])), (x, *values)
     slices = [v.type.with_shape(v.shape[1:]) for v in xs]
     stacked = [d.value().type for _ in range(d.integer(0, 1))]
     results = [*types_of(init), *(t for t in stacked if d.small((x.shape[0], *t.shape)))]
@@ -104,31 +85,31 @@ def _scan(d: Draft, cls: type[Scan]) -> Op | None:
     if counts:
         taken = len(init) + len(xs)
         with Builder(body.ops) as b:
-            row = Gather(body.params[taken], body.params[taken - 1], 0)
+            row = ops.Gather(body.params[taken], body.params[taken - 1], 0)
         body = Function(body.name, body.params, tuple(b.ops), (*body.results, row))
     return cls(init, xs, values, body, x.shape[0], d.flag())
 
 
-@places(Checkpoint)
-def _checkpoint(d: Draft, cls: type[Checkpoint]) -> Op:
+@places(ops.Checkpoint)
+def _checkpoint(d: Draft, cls: type[ops.Checkpoint]) -> Op:
     xs = captured(d)
     return cls(xs, body_of(d, "body", types_of(xs), None, extra=2))
 
 
-@places(Recompute)
-def _recompute(d: Draft, cls: type[Recompute]) -> Op:
+@places(ops.Recompute)
+def _recompute(d: Draft, cls: type[ops.Recompute]) -> Op:
     xs = captured(d)
     return cls(xs, (d.value(),), body_of(d, "body", types_of(xs), None, extra=2))
 
 
-@places(Kernel)
-def _kernel(d: Draft, cls: type[Kernel]) -> Op:
+@places(ops.Kernel)
+def _kernel(d: Draft, cls: type[ops.Kernel]) -> Op:
     xs = captured(d)
     return cls(xs, d.region("body", types_of(xs), None, None), "map")
 
 
-@places(Call)
-def _call(d: Draft, cls: type[Call]) -> Op | None:
+@places(ops.Call)
+def _call(d: Draft, cls: type[ops.Call]) -> Op | None:
     """Places a call of a new function, whose parameters must bind all of its sizes."""
     if d.integer(0, 2) == 2:
         return _recursion(d)
@@ -136,8 +117,8 @@ def _call(d: Draft, cls: type[Call]) -> Op | None:
     return cls(made[0], FunctionRef(made[1].name), types_of(made[1].results)) if made else None
 
 
-@places(CustomVjp)
-def _custom_vjp(d: Draft, cls: type[CustomVjp]) -> Op | None:
+@places(ops.CustomVjp)
+def _custom_vjp(d: Draft, cls: type[ops.CustomVjp]) -> Op | None:
     """Places a function with its own derivative as rule; the residuals are the arguments."""
     made = _callee(d)
     if made is None:
@@ -151,8 +132,8 @@ def _custom_vjp(d: Draft, cls: type[CustomVjp]) -> Op | None:
     return cls(xs, FunctionRef(fn.name), types_of(fn.results), (), *refs)
 
 
-@places(CustomJvp)
-def _custom_jvp(d: Draft, cls: type[CustomJvp]) -> Op | None:
+@places(ops.CustomJvp)
+def _custom_jvp(d: Draft, cls: type[ops.CustomJvp]) -> Op | None:
     """Places a function with its own tangent as rule."""
     made = _callee(d)
     if made is None:
@@ -197,7 +178,7 @@ def _alone(d: Draft, xs: Sequence[Value]) -> Draft | None:
 def _recursion(d: Draft) -> Op | None:
     """Places a function that calls itself as often as its first argument says."""
     carried, values = (d.value(), *captured(d)), captured(d)
-    xs = (Constant(literal(d.integer(0, 3), I64)), *carried, *values)
+    xs = (ops.Constant(literal(d.integer(0, 3), I64)), *carried, *values)
     outer = _alone(d, xs) if not d.depth else None
     if outer is None:
         return None
@@ -205,11 +186,11 @@ def _recursion(d: Draft) -> Op | None:
     last = Draft(d.dice, d.dtypes, outer.sizes, d.ops, 2, d)
     kept = [last.param(x.type) for x in xs][1 : 1 + len(carried)]
     with outer.builder:
-        again = Less(Constant(literal(0, I64)), outer.params[0])
+        again = ops.Less(ops.Constant(literal(0, I64)), outer.params[0])
         branches = _deeper(outer, xs, name, types), last.finish("otherwise", kept)
-        found = Cond(again, tuple(outer.params), *branches)
+        found = ops.Cond(again, tuple(outer.params), *branches)
     d.functions.append(outer.finish(name.name, found.results))
-    return Call(xs, name, types)
+    return ops.Call(xs, name, types)
 
 
 def _deeper(d: Draft, xs: Sequence[Value], name: FunctionRef, types: Sequence[TensorType]) -> Any:
@@ -218,8 +199,8 @@ def _deeper(d: Draft, xs: Sequence[Value], name: FunctionRef, types: Sequence[Te
     count, *rest = (inner.param(x.type) for x in xs)
     inner.grow(d.integer(0, 2), place)
     with inner.builder:
-        fewer = Sub(count, Constant(literal(1, I64)))
-        call = Call((fewer, *map(inner.like, types), *rest[len(types) :]), name, tuple(types))
+        fewer = ops.Sub(count, ops.Constant(literal(1, I64)))
+        call = ops.Call((fewer, *map(inner.like, types), *rest[len(types) :]), name, tuple(types))
     inner.pool.extend(call.results)
     inner.grow(d.integer(0, 2), place)
     with inner.builder:
@@ -227,11 +208,11 @@ def _deeper(d: Draft, xs: Sequence[Value], name: FunctionRef, types: Sequence[Te
     return inner.finish("then", results)
 
 
-@places(Push, Pop, EmptyTape)
+@places(ops.Push, ops.Pop, ops.EmptyTape)
 def _tape(d: Draft, cls: type[Op]) -> Op:
     """Places a tape that is written and read back, sometimes once more than it was written."""
     values = captured(d)
-    full = Push(EmptyTape(), values)
+    full = ops.Push(ops.EmptyTape(), values)
     types = (full.type, *types_of(values))
-    found = Pop(full, types)
-    return Pop(found.results[0], types) if d.integer(0, 3) == 0 else found
+    found = ops.Pop(full, types)
+    return ops.Pop(found.results[0], types) if d.integer(0, 3) == 0 else found

@@ -12,73 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from dlvm.ir import (
-    BOOL,
-    I64,
-    NUMBERS,
-    Function,
-    Op,
-    TensorType,
-    Value,
-    dims,
-    literal,
-    splat,
-)
+from dlvm import ops
+from dlvm.ir import BOOL, I64, NUMBERS, Function, Op, TensorType, Value, dims, literal, splat
 from dlvm.ir.core import Builder, Param
-from dlvm.ops import (
-    LU,
-    Abs,
-    Add,
-    Assert,
-    Bitcast,
-    Broadcast,
-    Cholesky,
-    Concat,
-    Constant,
-    Creation,
-    CumulativeLogSumExp,
-    CumulativeMax,
-    CumulativeMin,
-    Determinant,
-    Diagonal,
-    DimSize,
-    Eigh,
-    Elementwise,
-    Exchange,
-    Factorisation,
-    Fold,
-    Gather,
-    Iota,
-    LessEqual,
-    Log,
-    LogDeterminant,
-    Matmul,
-    Maximum,
-    Movement,
-    Pad,
-    Patches,
-    Permute,
-    Prod,
-    PseudoInverse,
-    Reduction,
-    Reshape,
-    Running,
-    Scatter,
-    SearchSorted,
-    Select,
-    Slice,
-    Solve,
-    Sort,
-    Spectral,
-    SpectralSlope,
-    StopGradient,
-    Sum,
-    Svd,
-    TriangularSolve,
-    Unpatch,
-    Update,
-)
-from dlvm.ops import Less as Less
 from dlvm.ops.factorisations.triangles import diagonal_of
 from dlvm.ops.flow.effects import Outgoing
 
@@ -120,8 +56,8 @@ def placing_of(cls: type[Op]) -> Placing | None:
 # -- element-wise ---------------------------------------------------------------------------
 
 
-@places(Elementwise)
-def _elementwise(d: Draft, cls: type[Elementwise]) -> Op | None:
+@places(ops.Elementwise)
+def _elementwise(d: Draft, cls: type[ops.Elementwise]) -> Op | None:
     first = d.value(cls.accepts)
     others = [d.like(first.type) for s in cls.layout[1:] if s.kind == "operand"]
     extra = (
@@ -132,14 +68,14 @@ def _elementwise(d: Draft, cls: type[Elementwise]) -> Op | None:
     return cls(*tamed(cls, [first, *others]), **extra)
 
 
-@places(Bitcast)
-def _bitcast(d: Draft, cls: type[Bitcast]) -> Op:
+@places(ops.Bitcast)
+def _bitcast(d: Draft, cls: type[ops.Bitcast]) -> Op:
     x = d.value(cls.accepts)
     return cls(x, d.choose([t for t in NUMBERS if t.bits == x.dtype.bits and t is not BOOL]))
 
 
-@places(Select)
-def _select(d: Draft, cls: type[Select]) -> Op:
+@places(ops.Select)
+def _select(d: Draft, cls: type[ops.Select]) -> Op:
     x = d.value()
     return cls(d.like(x.type.with_dtype(BOOL)), x, d.like(x.type))
 
@@ -147,24 +83,24 @@ def _select(d: Draft, cls: type[Select]) -> Op:
 # -- creation -------------------------------------------------------------------------------
 
 
-@places(Constant)
-def _constant(d: Draft, cls: type[Constant]) -> Op:
+@places(ops.Constant)
+def _constant(d: Draft, cls: type[ops.Constant]) -> Op:
     shape = tuple(s for s in d.shape() if isinstance(s, int))
     return cls(d.array(TensorType(d.choose(d.dtypes), shape)))
 
 
-@places(Creation)
+@places(ops.Creation)
 def _creation(d: Draft, cls: Any) -> Op:
     size = d.choose(d.sizes)
     dtype = d.choose([t for t in d.dtypes if t.kind != "b"] or [I64])
-    return cls(size) if cls is DimSize else cls(size, dtype)
+    return cls(size) if cls is ops.DimSize else cls(size, dtype)
 
 
 # -- movement -------------------------------------------------------------------------------
 
 
-@places(Broadcast)
-def _broadcast(d: Draft, cls: type[Broadcast]) -> Op | None:
+@places(ops.Broadcast)
+def _broadcast(d: Draft, cls: type[ops.Broadcast]) -> Op | None:
     x = d.value()
     shape: list[dims.Dim] = []
     axes: list[int] = []
@@ -176,15 +112,15 @@ def _broadcast(d: Draft, cls: type[Broadcast]) -> Op | None:
     return cls(x, tuple(shape), tuple(axes)) if d.small(tuple(shape)) else None
 
 
-@places(Permute)
-def _permute(d: Draft, cls: type[Permute]) -> Op:
+@places(ops.Permute)
+def _permute(d: Draft, cls: type[ops.Permute]) -> Op:
     x = d.value()
     left = list(range(x.type.rank))
     return cls(x, tuple(left.pop(d.integer(0, len(left) - 1)) for _ in x.shape))
 
 
-@places(Reshape)
-def _reshape(d: Draft, cls: type[Reshape]) -> Op:
+@places(ops.Reshape)
+def _reshape(d: Draft, cls: type[ops.Reshape]) -> Op:
     x = d.value()
     shape = list(x.shape)
     match d.integer(0, 3):
@@ -222,24 +158,24 @@ def open_window_of(d: Draft, extent: dims.Dim) -> tuple[dims.Dim, dims.Dim, int]
     return d.choose([*windows, (start, dims.floordiv(size + 1, 2), 2)])
 
 
-@places(Slice)
-def _slice(d: Draft, cls: type[Slice]) -> Op:
+@places(ops.Slice)
+def _slice(d: Draft, cls: type[ops.Slice]) -> Op:
     x = d.value(rank=1)
     windows = [window_of(d, e) for e in x.shape]
     starts, sizes, steps = zip(*windows, strict=True)
     return cls(x, starts, sizes, steps)
 
 
-@places(Update)
-def _update(d: Draft, cls: type[Update]) -> Op:
+@places(ops.Update)
+def _update(d: Draft, cls: type[ops.Update]) -> Op:
     x = d.value(rank=1)
     windows = [window_of(d, e) for e in x.shape]
     starts, sizes, steps = zip(*windows, strict=True)
     return cls(x, d.like(x.type.with_shape(sizes)), starts, steps)
 
 
-@places(Concat)
-def _concat(d: Draft, cls: type[Concat]) -> Op:
+@places(ops.Concat)
+def _concat(d: Draft, cls: type[ops.Concat]) -> Op:
     x = d.value(rank=1)
     axis = d.integer(0, x.type.rank - 1)
     others: list[Value] = []
@@ -256,8 +192,8 @@ def indices_for(d: Draft, x: Value, axis: int, batch: int) -> tuple[Value, str]:
     if mode == "error" and size == 0:
         mode = "clip"
     if mode == "error" and not isinstance(size, int):
-        every = Iota(size)
-        return Broadcast(every, (*lead, size), (batch,)) if lead else every, mode
+        every = ops.Iota(size)
+        return ops.Broadcast(every, (*lead, size), (batch,)) if lead else every, mode
     shape = (*lead, *d.shape((0, 1)))
     if mode == "error":
         return inside(d, shape, int(size)), mode  # type: ignore[call-overload]
@@ -268,9 +204,9 @@ def inside(d: Draft, shape: tuple[dims.Dim, ...], size: int) -> Value:
     """Indices from ``-size`` to ``size - 1``, the same for every symbolic row."""
     static = tuple(s for s in shape if isinstance(s, int))
     rng = np.random.default_rng(d.integer(0, 999))
-    some = Constant(literal(rng.integers(-size, size, static), I64))
+    some = ops.Constant(literal(rng.integers(-size, size, static), I64))
     places_of = tuple(i for i, s in enumerate(shape) if isinstance(s, int))
-    return some if static == shape else Broadcast(some, shape, places_of)
+    return some if static == shape else ops.Broadcast(some, shape, places_of)
 
 
 def axis_and_batch(d: Draft, x: Value) -> tuple[int, int]:
@@ -279,35 +215,35 @@ def axis_and_batch(d: Draft, x: Value) -> tuple[int, int]:
     return axis, d.integer(0, axis)
 
 
-@places(Gather)
-def _gather(d: Draft, cls: type[Gather]) -> Op:
+@places(ops.Gather)
+def _gather(d: Draft, cls: type[ops.Gather]) -> Op:
     x = d.value(rank=1)
     axis, batch = axis_and_batch(d, x)
     indices, mode = indices_for(d, x, axis, batch)
     return cls(x, indices, axis, batch, mode)
 
 
-@places(Scatter)
+@places(ops.Scatter)
 def _scatter(d: Draft, cls: Any) -> Op | None:
     x = d.value("iuf", rank=1)
     axis, batch = axis_and_batch(d, x)
     indices, mode = indices_for(d, x, axis, batch)
     shape = (*x.shape[:axis], *indices.shape[batch:], *x.shape[axis + 1 :])
     updates = d.like(x.type.with_shape(shape))
-    more = (d.flag(),) if cls is Exchange else ()
+    more = (d.flag(),) if cls is ops.Exchange else ()
     return cls(x, indices, updates, axis, batch, mode, *more) if d.small(shape) else None
 
 
-@places(Pad)
-def _pad(d: Draft, cls: type[Pad]) -> Op | None:
+@places(ops.Pad)
+def _pad(d: Draft, cls: type[ops.Pad]) -> Op | None:
     x = d.value()
     low, high = (tuple(d.choose((0, 1, d.choose(d.sizes))) for _ in x.shape) for _ in range(2))
     grown = tuple(a + n + b for a, n, b in zip(low, x.shape, high, strict=True))
     return cls(x, low, high) if d.small(grown) else None
 
 
-@places(Patches)
-def _patches(d: Draft, cls: type[Patches]) -> Op | None:
+@places(ops.Patches)
+def _patches(d: Draft, cls: type[ops.Patches]) -> Op | None:
     x = d.value(rank=1)
     axes = d.subset(range(x.type.rank))
     sizes = tuple(d.choose((0, 1, 2, x.shape[a])) for a in axes)
@@ -316,8 +252,8 @@ def _patches(d: Draft, cls: type[Patches]) -> Op | None:
     return found or cls(x, axes, (0,) * len(axes), (1,) * len(axes), (1,) * len(axes))
 
 
-@places(Unpatch)
-def _unpatch(d: Draft, cls: type[Unpatch]) -> Op | None:
+@places(ops.Unpatch)
+def _unpatch(d: Draft, cls: type[ops.Unpatch]) -> Op | None:
     x = d.value(rank=1)
     axis, dilation = d.integer(0, x.type.rank - 1), d.integer(1, 2)
     taps = d.like(x.type.with_shape((*x.shape, d.integer(1, 3))))
@@ -325,13 +261,13 @@ def _unpatch(d: Draft, cls: type[Unpatch]) -> Op | None:
     return d.attempt(lambda: cls(taps, (axis,), (extent,), (1,), (dilation,)))
 
 
-@places(Diagonal)
-def _diagonal(d: Draft, cls: type[Diagonal]) -> Op:
+@places(ops.Diagonal)
+def _diagonal(d: Draft, cls: type[ops.Diagonal]) -> Op:
     x = d.value(rank=1)
     return cls(d.like(x.type.with_shape((*x.shape, x.shape[-1]))))
 
 
-@places(Movement)
+@places(ops.Movement)
 def _movement(d: Draft, cls: Any) -> Op | None:
     x = d.value(rank=1)
     known: dict[str, Any] = {"axis": 0, "axes": (0,)}
@@ -341,7 +277,7 @@ def _movement(d: Draft, cls: Any) -> Op | None:
 # -- reductions and products ----------------------------------------------------------------
 
 
-@places(Reduction)
+@places(ops.Reduction)
 def _reduction(d: Draft, cls: Any) -> Op | None:
     x = d.value()
     axes = d.subset(range(x.type.rank))
@@ -352,33 +288,33 @@ def _reduction(d: Draft, cls: Any) -> Op | None:
     return cls(x, d.subset(range(x.type.rank)))
 
 
-@places(Running)
+@places(ops.Running)
 def _running(d: Draft, cls: Any) -> Op:
     kinds = "f" if getattr(cls, "accepts", "iuf") == "f" else "iuf"
     x = d.value(kinds, rank=1)
     xs = [x, *(d.like(x.type) for s in cls.layout[1:] if s.kind == "operand")]
     infinite = cls in (
-        CumulativeMax,
-        CumulativeMin,
-        CumulativeLogSumExp,
+        ops.CumulativeMax,
+        ops.CumulativeMin,
+        ops.CumulativeLogSumExp,
     )  # of nothing: no slope to be had there
     return cls(*xs, d.integer(0, x.type.rank - 1), d.flag(), d.flag() and not infinite)
 
 
-@places(Sort)
-def _sort(d: Draft, cls: type[Sort]) -> Op:
+@places(ops.Sort)
+def _sort(d: Draft, cls: type[ops.Sort]) -> Op:
     return cls(d.value(rank=1), d.flag())
 
 
-@places(SearchSorted)
-def _search(d: Draft, cls: type[SearchSorted]) -> Op:
-    rows = Sort(d.value(rank=1)).results[0]
+@places(ops.SearchSorted)
+def _search(d: Draft, cls: type[ops.SearchSorted]) -> Op:
+    rows = ops.Sort(d.value(rank=1)).results[0]
     shape = (*rows.shape[:-1], *d.shape((0, 1)))
     return cls(rows, d.like(rows.type.with_shape(shape)), d.flag())
 
 
-@places(Fold)
-def _fold(d: Draft, cls: type[Fold]) -> Op:
+@places(ops.Fold)
+def _fold(d: Draft, cls: type[ops.Fold]) -> Op:
     first = d.value("iuf")
     xs = (first, *(d.like(first.type) for _ in range(d.integer(0, 1))))
     scalars = [
@@ -387,15 +323,15 @@ def _fold(d: Draft, cls: type[Fold]) -> Op:
     identities: list[float] = []
     with Builder() as b:
         for i, x in enumerate(xs):
-            law = d.choose((Add, Maximum))
+            law = d.choose((ops.Add, ops.Maximum))
             law(scalars[i], scalars[len(xs) + i])
-            identities.append(0 if law is Add else x.dtype.lowest)
+            identities.append(0 if law is ops.Add else x.dtype.lowest)
     region = Function("combine", tuple(scalars), tuple(b.ops), tuple(b.ops))
     return cls(xs, tuple(identities), region, d.subset(range(first.type.rank)))
 
 
-@places(Matmul)
-def _matmul(d: Draft, cls: type[Matmul]) -> Op | None:
+@places(ops.Matmul)
+def _matmul(d: Draft, cls: type[ops.Matmul]) -> Op | None:
     x = d.value("iuf", rank=2)
     y = d.like(x.type.with_shape((*x.shape[:-2], x.shape[-1], d.choose(d.sizes))))
     return cls(x, y)
@@ -404,84 +340,84 @@ def _matmul(d: Draft, cls: type[Matmul]) -> Op | None:
 # -- factorisations -------------------------------------------------------------------------
 
 
-@places(Cholesky)
-def _cholesky(d: Draft, cls: type[Cholesky]) -> Op:
+@places(ops.Cholesky)
+def _cholesky(d: Draft, cls: type[ops.Cholesky]) -> Op:
     return cls(definite(_square(d)))
 
 
-@places(Determinant)
-def _determinant(d: Draft, cls: type[Determinant]) -> Op:
+@places(ops.Determinant)
+def _determinant(d: Draft, cls: type[ops.Determinant]) -> Op:
     a = dominant(_square(d))
-    packed, order = LU(a).results
-    value = Prod(Diagonal(packed), (a.type.rank - 2,))
+    packed, order = ops.LU(a).results
+    value = ops.Prod(ops.Diagonal(packed), (a.type.rank - 2,))
     return cls(a, packed, order, value, value)
 
 
-@places(LogDeterminant)
-def _log_determinant(d: Draft, cls: type[LogDeterminant]) -> Op:
+@places(ops.LogDeterminant)
+def _log_determinant(d: Draft, cls: type[ops.LogDeterminant]) -> Op:
     a = dominant(_square(d))
-    packed, order = LU(a).results
-    value = Sum(Log(Abs(Diagonal(packed))), (a.type.rank - 2,))
+    packed, order = ops.LU(a).results
+    value = ops.Sum(ops.Log(ops.Abs(ops.Diagonal(packed))), (a.type.rank - 2,))
     return cls(a, packed, order, value)
 
 
-@places(PseudoInverse)
-def _pseudo_inverse(d: Draft, cls: type[PseudoInverse]) -> Op:
+@places(ops.PseudoInverse)
+def _pseudo_inverse(d: Draft, cls: type[ops.PseudoInverse]) -> Op:
     a = dominant(_square(d))
     one = diagonal_of(splat(1.0, a.type.with_shape(a.shape[:-1])))
-    packed, order = LU(a).results
-    return cls(a, Solve(a, packed, order, one))
+    packed, order = ops.LU(a).results
+    return cls(a, ops.Solve(a, packed, order, one))
 
 
-@places(Eigh, Svd)
+@places(ops.Eigh, ops.Svd)
 def _spectrum(d: Draft, cls: Any) -> Op:
-    return cls(separated(_square(d) if cls is Eigh else d.value("f", rank=2)))
+    return cls(separated(_square(d) if cls is ops.Eigh else d.value("f", rank=2)))
 
 
 def _reciprocal(d: Draft) -> tuple[Value, ...]:
     """A matrix with its eigenvectors, and divided differences of ``1 / w`` at 1, 2 and 3 values."""
     a = definite(_square(d))
     a = a + diagonal_of(splat(8.0, a.type.with_shape(a.shape[:-1])))
-    w, v = Eigh(a).results
+    w, v = ops.Eigh(a).results
     values, batch, n = 1.0 / w, w.shape[:-1], w.shape[-1]
 
     def along(axis: int, rank: int) -> Value:
         places = (*range(len(batch)), len(batch) + axis)
-        return Broadcast(values, (*batch, *(n,) * rank), places)
+        return ops.Broadcast(values, (*batch, *(n,) * rank), places)
 
     return a, v, values, -(along(0, 2) * along(1, 2)), along(0, 3) * along(1, 3) * along(2, 3)
 
 
-@places(Spectral)
-def _spectral(d: Draft, cls: type[Spectral]) -> Op:
+@places(ops.Spectral)
+def _spectral(d: Draft, cls: type[ops.Spectral]) -> Op:
     return cls(*_reciprocal(d))
 
 
-@places(SpectralSlope)
-def _spectral_slope(d: Draft, cls: type[SpectralSlope]) -> Op:
+@places(ops.SpectralSlope)
+def _spectral_slope(d: Draft, cls: type[ops.SpectralSlope]) -> Op:
     a, v, _, slopes, curvatures = _reciprocal(d)
-    return cls(a, v, d.like(a.type), StopGradient(slopes), curvatures)
+    return cls(a, v, d.like(a.type), ops.StopGradient(slopes), curvatures)
 
 
-@places(LU)
-def _lu(d: Draft, cls: type[LU]) -> Op:
+@places(ops.LU)
+def _lu(d: Draft, cls: type[ops.LU]) -> Op:
     return cls(dominant(_square(d)))
 
 
-@places(TriangularSolve)
-def _triangular(d: Draft, cls: type[TriangularSolve]) -> Op:
+@places(ops.TriangularSolve)
+def _triangular(d: Draft, cls: type[ops.TriangularSolve]) -> Op:
     t = dominant(_square(d))
     return cls(t, _right_sides(d, t), d.flag(), d.flag(), d.flag())
 
 
-@places(Solve)
-def _solve(d: Draft, cls: type[Solve]) -> Op:
+@places(ops.Solve)
+def _solve(d: Draft, cls: type[ops.Solve]) -> Op:
     a = dominant(_square(d))
-    packed, order = LU(a).results
+    packed, order = ops.LU(a).results
     return cls(a, packed, order, _right_sides(d, a), d.flag())
 
 
-@places(Factorisation)
+@places(ops.Factorisation)
 def _factorisation(d: Draft, cls: Any) -> Op:
     return cls(dominant(d.value("f", rank=2)))
 
@@ -500,10 +436,10 @@ def _right_sides(d: Draft, a: Value) -> Value:
 # -- effects --------------------------------------------------------------------------------
 
 
-@places(Assert)
-def _assert(d: Draft, cls: type[Assert]) -> Op:
+@places(ops.Assert)
+def _assert(d: Draft, cls: type[ops.Assert]) -> Op:
     x = d.like(TensorType(I64))
-    return cls(LessEqual(x, x), "a number is at most itself")
+    return cls(ops.LessEqual(x, x), "a number is at most itself")
 
 
 @places(Outgoing)

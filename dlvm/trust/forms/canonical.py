@@ -25,7 +25,7 @@ TRIED = 5
 
 def canonical(form: Form, scope: Scope) -> Form:
     """The form that equal forms share, as far as these steps see that they are equal."""
-    pending, found = list(form), dict[tuple[tuple[str, ...], tuple[str, ...]], Term]()
+    pending, terms = list(form), dict[tuple[tuple[str, ...], tuple[str, ...]], Term]()
     steps = 0
     while pending:
         steps += 1
@@ -39,9 +39,9 @@ def canonical(form: Form, scope: Scope) -> Form:
             continue
         named = _named(term, scope)
         key = tuple(map(str, named.factors)), tuple(sorted(named.bound))
-        before = found[key].coefficient if key in found else 0
-        found[key] = replace(named, coefficient=named.coefficient + before)
-    return tuple(t for _, t in sorted(found.items()) if t.coefficient)
+        before = terms[key].coefficient if key in terms else 0
+        terms[key] = replace(named, coefficient=named.coefficient + before)
+    return tuple(t for _, t in sorted(terms.items()) if t.coefficient)
 
 
 def _settled(term: Term, scope: Scope) -> Term | None:

@@ -16,10 +16,10 @@ from dlvm.ir import Array, Module, Op
 from dlvm.opt.pipelines import default
 from dlvm.target import Target
 from dlvm.trust.blame import BELOW, guilty_code
-from dlvm.trust.derivatives import guilty_operation
 from dlvm.trust.examine import Examination, examined
 from dlvm.trust.failure import Failure
 from dlvm.trust.reproducer import read, written
+from dlvm.trust.rules import guilty_operation
 
 from . import fewer, inside, places, plainer
 from .apart import bisect_apart, examine_apart, text_apart

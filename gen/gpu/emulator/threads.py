@@ -217,25 +217,25 @@ class _Rewriting:
         if " = alloca " in line:
             self.arrays.append(line.replace("align 64", "align 16"))
             return
-        if found := LABEL.match(line):
-            self.label = self.here = found[1]
+        if match := LABEL.match(line):
+            self.label = self.here = match[1]
             self.renamed[self.label] = self.label
         elif line.strip() == "ret void":
             line = "  br label %emu.final"
-        elif found := CALL.match(line):
-            yield from self._call(*found.groups())
+        elif match := CALL.match(line):
+            yield from self._call(*match.groups())
             return
         elif "@llvm.nvvm." in line:
             raise CompilerError(f"the emulator does not know: {line.strip()}")
-        elif found := POINTER.match(line) or CAST.match(line):
-            self.roots[found[1]] = self.roots.get(found[2], found[2])
-        elif found := LOAD.match(line):
-            before, type_, pointer, after = found.groups()
+        elif match := POINTER.match(line) or CAST.match(line):
+            self.roots[match[1]] = self.roots.get(match[2], match[2])
+        elif match := LOAD.match(line):
+            before, type_, pointer, after = match.groups()
             checked, pointer = self._checked(pointer, type_, False)
             yield from checked
             line = f"{before}{type_}, ptr {pointer}{after}"
-        elif found := STORE.match(line):
-            before, type_, value, pointer, after = found.groups()
+        elif match := STORE.match(line):
+            before, type_, value, pointer, after = match.groups()
             checked, pointer = self._checked(pointer, type_, True)
             yield from checked
             line = f"{before}{type_} {value}, ptr {pointer}{after}"

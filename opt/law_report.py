@@ -71,7 +71,7 @@ def fast_laws(optimized: Module) -> tuple[str, ...]:
     replace is noted.
     """
     fast = {rule.apply: rule for rule in rules() if rule.law_class == FAST}
-    found: dict[str, None] = {}
+    laws: dict[str, None] = {}
 
     def note(decision: Decision) -> bool:
         rule = fast.get(decision.law)
@@ -79,12 +79,12 @@ def fast_laws(optimized: Module) -> tuple[str, ...]:
             (op,) = decision.ops
             at = f" at {op.origin}" if op.origin else ""
             said = " ".join(rule.law.split())
-            found[f"{rule.name} would replace {op.name}{at}: {said}"] = None
+            laws[f"{rule.name} would replace {op.name}{at}: {said}"] = None
         return True
 
     with numerics("fast"), overseen(note):
         passes.run(optimized, (keep_reachable, simplify, rearrange), verify=False)
-    return tuple(found)
+    return tuple(laws)
 
 
 def helpful_assumptions(module: Module) -> tuple[str, ...]:

@@ -46,7 +46,7 @@ class Uses:
         for op in self.fn.ops:
             for i, x in enumerate(op.operands):
                 if x in self.groups.through or (op, i) in self.groups.stored:
-                    self.elsewhere.update(self.groups.leaves(x))
+                    self.elsewhere.update(self.groups.sources(x))
                 elif op in self.groups.through or not op.results:
                     self.elsewhere.add(x)
                 else:
@@ -84,7 +84,7 @@ class Uses:
         for member in chosen:
             for x in member.operands:
                 if x in self.groups.through:
-                    if not all(map(self.exported, self.groups.leaves(x))):
+                    if not all(map(self.exported, self.groups.sources(x))):
                         return []
                 elif self._borrowed(x, group):
                     borders[x] = None

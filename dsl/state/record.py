@@ -26,12 +26,12 @@ from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.methods import WeakMethod
 from dlvm.ir import Array
 
+from .abstract_values import Method, Place, Value
 from .code import decoded
 from .frames import Site
 from .guards import FEW, Found, Guard, comparable, entries, pairs, present, structure, weakly
-from .homes import ACTING, class_is_read, home_of, is_installed, is_ours, of_framework, runs
 from .places import Attribute, Derived, Held, Numbers, Read, is_numeric, slots_of
-from .things import Method, Place, Value
+from .whose_code import ACTING, class_is_read, home_of, is_installed, is_ours, of_framework, runs
 
 Scalar = (
     bool | int | float | complex | str | bytes | np.generic | np.dtype | enum.Enum | None | slice
