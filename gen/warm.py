@@ -3,8 +3,8 @@
 The key says all that a program depends on: the traced text, the target, dlvm's own sources, and
 the versions of what they use. What is kept under it is what a call needs (``interface``), the
 report, and the object files. Large constants that the trace tells are not kept: there is a digest
-of each. Whatever else may be asked of a program, such as its text at some
-stop of the road, is made anew then.
+of each; of what was computed of them there is the recipe. Whatever else may be asked of a program,
+such as its text at some stop of the road, is made anew then.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ from dlvm.gen.program.control import Plans
 from dlvm.gen.program.report import Report
 from dlvm.gen.schedule.text import parse_schedule
 from dlvm.gen.schedule.transform import TRANSFORMS
-from dlvm.ir import Array, Dim, Module
+from dlvm.ir import Array, Dim, Module, parse
 from dlvm.ir.core import OPS
+from dlvm.ir.recipe import Recipe
 from dlvm.ir.rewrite import RULES
 from dlvm.ir.text.line import Line, parse_dim
 from dlvm.ir.text.printer import told_apart
@@ -55,10 +56,11 @@ def compiled(
     schedule: str | None = None,
     check: Callable[[Module, Plans], None] = lambda module, plans: None,
     constants: Callable[[], Iterable[Array]] = tuple,
+    prepared: Callable[[], Iterable[tuple[Array, Recipe]]] = tuple,
 ) -> Executable:
     """The program of a trace, from the disk or made of its kernels, as ``options`` say.
 
-    ``constants`` are those that the trace tells, as it has them or as the program reads them.
+    ``constants`` are those of the trace, and ``prepared`` the arrays that were computed of them.
     ``check`` is called for a schedule that was given or tuned, where passes are verified.
     """
     start = time.perf_counter()
@@ -78,7 +80,8 @@ def compiled(
         return made()
 
     def keep(interface: Interface, report: Report, objects: Sequence[bytes]) -> None:
-        kept.put(key, packed(interface, report, objects, told()))
+        recipes = {id(array): recipe for array, recipe in prepared()}
+        kept.put(key, packed(interface, report, objects, told(), recipes))
 
     found = None if environment.verifying() else kept.get(key)
     if found is None:
@@ -152,21 +155,43 @@ def _transformed(schedule: str | None, entries: bytes) -> bool:
 
 
 def packed(
-    interface: Interface, report: Report, objects: Sequence[bytes], told: Mapping[bytes, Array]
+    interface: Interface,
+    report: Report,
+    objects: Sequence[bytes],
+    told: Mapping[bytes, Array],
+    recipes: Mapping[int, Recipe],
 ) -> bytes:
     """One line of JSON, then constants and object files, whose lengths it holds."""
     call, elements = interface.plain()
     figures: dict[str, Any] = {**report.to_dict(), "seconds": {}}
-    names = [key if (key := contents(a)) in told else b"" for a in interface.constants]
-    blocks = [b"" if name else e for name, e in zip(names, elements, strict=True)] + [*objects]
+    origins = [_origin(a, told, recipes.get(id(a))) for a in interface.constants]
+    blocks = [b"" if o else e for o, e in zip(origins, elements, strict=True)] + [*objects]
     lengths = [len(b) for b in blocks]
     head: dict[str, Any] = {
         "call": call,
         "report": figures,
-        "constants": [name.hex() for name in names],
+        "constants": origins,
         "lengths": lengths,
     }
     return b"".join([json.dumps(head).encode(), b"\n", *blocks])
+
+
+def _origin(array: Array, told: Mapping[bytes, Array], recipe: Recipe | None) -> list[str]:
+    """Where a constant comes from: digests of arrays of the trace, and a recipe; or nowhere."""
+    if (key := contents(array)) in told:
+        return [key.hex()]
+    names = [contents(a) for a in recipe.arrays] if recipe else []
+    if recipe is None or not all(name in told for name in names):
+        return []
+    return [*(name.hex() for name in names), str(recipe.module)]
+
+
+def _from(origin: Sequence[str], told: Mapping[bytes, Array]) -> Array:
+    """The constant that comes from there."""
+    if len(origin) == 1:
+        return told[bytes.fromhex(origin[0])]
+    *names, text = origin
+    return Recipe(parse(text), tuple(told[bytes.fromhex(name)] for name in names))()
 
 
 def unpacked(
@@ -180,13 +205,13 @@ def unpacked(
     for length in head["lengths"]:
         blocks.append(rest[start : start + length])
         start += length
-    names = [bytes.fromhex(name) for name in head["constants"]]
+    origins: list[list[str]] = head["constants"]
     elements = [
-        bytes_of(told()[name]) if name else block
-        for name, block in zip(names, blocks, strict=False)
+        bytes_of(_from(origin, told())) if origin else block
+        for origin, block in zip(origins, blocks, strict=False)
     ]
     interface = Interface.from_plain(head["call"], elements)
-    return interface, lambda seconds: _report(head["report"], seconds), blocks[len(names) :]
+    return interface, lambda seconds: _report(head["report"], seconds), blocks[len(origins) :]
 
 
 def _report(figures: dict[str, Any], seconds: dict[str, float]) -> Report:

@@ -97,6 +97,11 @@ class EmptyTape(Creation):
         return ()
 
 
+def constant_array(value: Value) -> Array | None:
+    """The array of a constant; None of any other value."""
+    return value.value if isinstance(value, Constant) else None
+
+
 def scalar_value(value: Value) -> Any:
     """The number that fills a whole tensor, if it is known; else None."""
     while isinstance(value, Op) and value.name in ("broadcast", "reshape"):
