@@ -9,19 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from dlvm.cost import STEP, Work, size_in_bytes, work
+from dlvm.cost import Work, size_in_bytes, work
 from dlvm.ir import Array, Builder, Function, Module, Op, Param, Value
 from dlvm.ir.dims import evaluate
 from dlvm.ir.recipe import Recipe
 from dlvm.ir.rewrite import Env, place, transform
 from dlvm.ops import Constant
 from dlvm.ops.families import Creation, Elementwise, IndexMap, Reduction
-from dlvm.ops.literals import constant_array
+from dlvm.ops.literals import LOOKED_AT, constant_array
 from dlvm.ops.patterns import is_transpose
 from dlvm.passes import function_pass
-
-LARGE = 1024
-"""Elements of a constant above which no law looks at them."""
 
 
 @function_pass
@@ -94,7 +91,8 @@ class _Known:
             return False
         cone = self._cone(op)
         sources = sum(_bytes(o) for o in cone if constant_array(o) is not None)
-        return Work.sum(map(work, cone)).time >= STEP * (_bytes(op) - sources)
+        more = Work(bytes=_bytes(op) - sources)
+        return Work.sum(map(work, cone)).time >= more.time
 
     def _cone(self, op: Op) -> list[Op]:
         """All that a result is computed of, itself last."""
@@ -141,7 +139,7 @@ def _is_a_part(op: Op) -> bool:
 
 def _large_array(op: Op) -> Array | None:
     array = constant_array(op)
-    return array if array is not None and array.size > LARGE else None
+    return array if array is not None and array.size > LOOKED_AT else None
 
 
 def _bytes(op: Op) -> int:
