@@ -171,7 +171,6 @@ class Road:
                 said,
                 given,
                 check,
-                lambda: _told(self.traced),
                 lambda: _prepared(self.optimized),
             )
 
@@ -279,13 +278,6 @@ class Road:
 
     def _guarded(self, stage: str) -> AbstractContextManager[None]:
         return guard.guarded(self.traced, stage, lambda: self.options.machine().threads)
-
-
-def _told(module: Module) -> Iterator[Array]:
-    """The constants of a trace."""
-    from dlvm.opt.laws.simplification import constants
-
-    yield from constants(module)
 
 
 def _prepared(module: Module) -> Iterator[tuple[Array, Recipe]]:

@@ -15,7 +15,7 @@ from dlvm.ir.types import EXTENDED
 from .families import Creation, Elementwise, Movement, Reduction
 
 LOOKED_AT = 1024
-"""Elements of a constant whose properties are looked for."""
+"""Elements of the largest constant at which laws look."""
 
 
 class Constant(Creation):
@@ -95,6 +95,12 @@ class EmptyTape(Creation):
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         return ()
+
+
+def unread(array: Array) -> bool:
+    """Whether the elements of a constant decide nothing about a program that has it."""
+    dtype = dtype_of(array)
+    return dtype is not None and dtype.is_float and array.size > LOOKED_AT
 
 
 def constant_array(value: Value) -> Array | None:
