@@ -37,11 +37,11 @@ from dlvm.ir.recipe import Recipe
 from dlvm.ir.rewrite import RULES
 from dlvm.ir.text.line import Line, parse_dim
 from dlvm.ir.text.printer import told_apart
-from dlvm.ops.literals import unread
+from dlvm.ir.types import contents
 from dlvm.target import Target
 
 from .build import Keep, build
-from .origins import Known, Origin, serves_others
+from .origins import Known, Origin
 from .tuned import Tuned, written
 
 ROOMS = ("base", "ir", "ops", "ad", "opt", "gen")
@@ -65,9 +65,8 @@ def compiled(
     """
     start = time.perf_counter()
     entries = b"" if schedule is not None else written(target)
-    kept, of = store(), (traced, target, options, schedule, entries)
-    key, general = key_of(*of), key_of(*of, unread)
-    known = cache(lambda: Known(traced))
+    kept, of, known = store(), (traced, target, options, schedule, entries), Known(traced)
+    key, general = key_of(*of), key_of(*of, known.told)
 
     if environment.verifying() == "passes" and (schedule is not None or entries):
         check(
@@ -82,9 +81,10 @@ def compiled(
 
     def keep(interface: Interface, report: Report, objects: Sequence[bytes]) -> None:
         recipes = {id(array): recipe for array, recipe in prepared()}
-        origins = [known().origin(a, recipes.get(id(a))) for a in interface.constants]
-        own = general if serves_others(kernels(), interface.constants, origins) else key
-        kept.put(own, packed(interface, report, objects, origins))
+        constants = interface.constants
+        origins = [known.origin(a, recipes.get(id(a))) for a in constants]
+        others = known.serves_others(kernels(), constants, recipes, origins)
+        kept.put(general if others else key, packed(interface, report, objects, origins))
 
     found = None if environment.verifying() else kept.get(general) or kept.get(key)
     if found is None:
@@ -111,18 +111,18 @@ def key_of(
     options: str = "",
     schedule: str | None = None,
     entries: bytes = b"",
-    unread: Callable[[Array], bool] = lambda array: False,
+    told: Callable[[Array], bytes] = contents,
 ) -> str | None:
     """All that a program depends on, with the tuner's entries; None where that can't be known.
 
-    It does not depend on the elements of constants that are ``unread``.
+    ``told`` is what it depends on of large constants.
     """
     if (own := _sources()) is None or _extended() or _transformed(schedule, entries):
         return None
     versions = (version(), np.__version__, sys.version)
     ordinals = sorted(culprits(traced))  # they are in the code, and not in the text
     how = (repr(target), options, repr(schedule))
-    text = told_apart(traced.entries, unread)
+    text = told_apart(traced.entries, told)
     return digest("program", own, *versions, *how, entries, text, repr(ordinals))
 
 
@@ -178,7 +178,7 @@ def packed(
 
 
 def unpacked(
-    found: bytes, known: Callable[[], Known]
+    found: bytes, known: Known
 ) -> tuple[Interface, Callable[[dict[str, float]], Report], list[bytes]]:
     """What ``packed`` wrote; the report still lacks its seconds."""
     line, _, rest = found.partition(b"\n")
@@ -190,7 +190,7 @@ def unpacked(
         start += length
     origins: list[Origin] = head["origins"]
     elements = [
-        bytes_of(known().array(origin)) if origin else block
+        bytes_of(known.array(origin)) if origin else block
         for origin, block in zip(origins, blocks, strict=False)
     ]
     interface = Interface.from_plain(head["call"], elements)

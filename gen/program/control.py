@@ -55,7 +55,7 @@ from dlvm.ops import (
     Structured,
     Tap,
 )
-from dlvm.ops.literals import unread
+from dlvm.ops.literals import TOLD
 
 from . import steps as p
 from .dense_sections import dense_sections
@@ -259,8 +259,8 @@ class Lowering:
         return View(Storage(name, type_.dtype, type_.size, within, self.loops), type_)
 
     def constant(self, value: Array, type_: TensorType) -> View:
-        """The view of a constant; equal constants are one, but for those that nobody looks at."""
-        same = id(value) if unread(value) else contents(value)
+        """The view of a constant; equal ones are one, but for floats, which others may replace."""
+        same = id(value) if type_.dtype.is_float and value.size > TOLD else contents(value)
         key = (str(type_.dtype), value.shape, same)
         known = self.book.constants
         if key not in known:

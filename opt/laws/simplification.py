@@ -15,6 +15,7 @@ from dlvm.ir.numerics import LICENSED, Mode, current_mode
 from dlvm.ir.rewrite import Law, settle
 from dlvm.ops import Broadcast, Constant, DimSize, Permute, Reshape, Slice, scalar_value
 from dlvm.ops.families import Contraction, Elementwise, Movement, Reduction
+from dlvm.ops.literals import unread
 from dlvm.passes import finite_function_pass, function_pass
 
 FOLDED_ELEMENTS = 1024
@@ -185,7 +186,7 @@ def _computed(op: Op) -> Value | None:
 
 def _small_array(x: Value) -> Array | None:
     if isinstance(x, Constant):
-        return x.value if x.value.size <= FOLDED_ELEMENTS else None
+        return x.value if x.value.size <= FOLDED_ELEMENTS and not unread(x) else None
     number = scalar_value(x)
     if number is None or not _small(x.type):
         return None

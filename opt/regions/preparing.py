@@ -16,7 +16,7 @@ from dlvm.ir.recipe import Recipe
 from dlvm.ir.rewrite import Env, place, transform
 from dlvm.ops import Constant
 from dlvm.ops.families import Creation, Elementwise, IndexMap, Reduction
-from dlvm.ops.literals import LOOKED_AT, constant_array
+from dlvm.ops.literals import LOOKED_AT, TOLD, constant_array, unread
 from dlvm.ops.patterns import is_transpose
 from dlvm.passes import function_pass
 
@@ -52,7 +52,7 @@ def recipes(module: Module) -> Iterator[tuple[Array, Recipe]]:
 
 
 def _computed(recipe: Recipe) -> Op:
-    made = Constant(recipe())
+    made = Constant(recipe(), known=True)
     made.__dict__["recipe"] = recipe  # which is no attribute: it is not in its text
     return made
 
@@ -64,12 +64,16 @@ class _Known:
         self.fn = fn
         self._places = {op: i for i, op in enumerate(fn.ops)}
         self.ops: set[Value] = set()
+        self._unread: set[Value] = set()
+        """Those that depend on constants whose elements may be others."""
         self._large: set[Value] = set()
-        """Those that depend on a large constant."""
+        """Those that depend on these, or on other large constants."""
         for op in fn.ops:
             if _same_everywhere(op) and self.ops.issuperset(op.operands):
                 self.ops.add(op)
-                if _large_array(op) is not None or not self._large.isdisjoint(op.operands):
+                if unread(op) or not self._unread.isdisjoint(op.operands):
+                    self._unread.add(op)
+                if _source(op) is not None or not self._large.isdisjoint(op.operands):
                     self._large.add(op)
 
     def kept(self) -> set[Op]:
@@ -89,6 +93,8 @@ class _Known:
     def _is_worth(self, op: Op) -> bool:
         if is_transpose(op) or _is_a_part(op):
             return False
+        if op in self._unread and not (op.dtype.is_float and evaluate(op.type.size, {}) > TOLD):
+            return False  # code may depend on the elements of such a constant
         cone = self._cone(op)
         sources = sum(_bytes(o) for o in cone if constant_array(o) is not None)
         more = Work(bytes=_bytes(op) - sources)
@@ -110,7 +116,7 @@ class _Known:
         env: Env = {}
         builder = Builder()
         for o in self._cone(op):
-            if (array := _large_array(o)) is not None:
+            if (array := _source(o)) is not None:
                 params.append(Param(o.type, f"known{len(params)}"))
                 arrays.append(array)
                 env[o] = params[-1]
@@ -137,9 +143,10 @@ def _is_a_part(op: Op) -> bool:
     return _bytes(op) < sum(evaluate(size_in_bytes(x.type), {}) for x in op.operands)
 
 
-def _large_array(op: Op) -> Array | None:
+def _source(op: Op) -> Array | None:
+    """The array of a constant with which no law computes."""
     array = constant_array(op)
-    return array if array is not None and array.size > LOOKED_AT else None
+    return array if array is not None and (unread(op) or array.size > LOOKED_AT) else None
 
 
 def _bytes(op: Op) -> int:

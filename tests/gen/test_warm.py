@@ -22,7 +22,6 @@ from dlvm.gen.origins import Known
 from dlvm.ir import parse, rewrite
 from dlvm.ir.rewrite import RULES
 from dlvm.ops import Neg
-from dlvm.ops.literals import unread
 from dlvm.target import Target
 from tests.test_house import ROOT
 
@@ -214,8 +213,9 @@ def test_large_constants_are_not_kept_and_come_from_the_trace(no_compiler, folde
     assert sum(f.stat().st_size for f in (folder / "v1").iterdir()) < w.nbytes
     traced = cold.traced
     again = Road(parse(str(traced)), Options())
-    found = cache.store().get(warm.key_of(traced, HOST, unread=unread))
-    interface, _, _ = warm.unpacked(found, lambda: Known(traced))
+    known = Known(traced)
+    found = cache.store().get(warm.key_of(traced, HOST, told=known.told))
+    interface, _, _ = warm.unpacked(found, known)
     assert any(a.shape == (9 * 32, 64) for a in interface.constants)
     np.testing.assert_array_equal(again.executable.run([x])[0], expected)
     assert list(again.report.seconds) == ["load"]
@@ -232,17 +232,41 @@ def run_bound(f, x, **weights):
 
 def test_code_serves_other_weights_of_the_same_types(no_compiler, folder):
     r = np.random.default_rng(0)
-    x, scales = drawn(r, 1, 32, 5, 5), np.linspace(1, 2, 64, dtype=np.float32)
-    weights = [{"w": drawn(r, 64, 32, 3, 3), "v": drawn(r, 64 * 25, 4)} for _ in range(3)]
-    expected = [dlvm.function(layers)(x, **given, scales=scales) for given in weights]
-    run_bound(layers, x, **weights[0], scales=scales)
+    x = drawn(r, 1, 32, 5, 5)
+    shapes = {"w": (64, 32, 3, 3), "v": (64 * 25, 4), "scales": (64,)}
+    weights = [{name: drawn(r, *shape) for name, shape in shapes.items()} for _ in range(3)]
+    expected = [dlvm.function(layers)(x, **given) for given in weights]
+    run_bound(layers, x, **weights[0])
     count = len(list((folder / "v1").iterdir()))
     no_compiler()
     for given, answer in zip(weights, expected, strict=True):
-        np.testing.assert_array_equal(run_bound(layers, x, **given, scales=scales)[0], answer)
+        np.testing.assert_array_equal(run_bound(layers, x, **given)[0], answer)
     assert len(list((folder / "v1").iterdir())) == count
+    positive = weights[0] | {"scales": np.ones(64, np.float32)}
     with pytest.raises(CompilerError, match="a pass runs"):
-        run_bound(layers, x, **weights[0], scales=scales[::-1])  # few enough that laws look at them
+        run_bound(layers, x, **positive)  # laws may ask for signs of so few
+
+
+def test_code_that_depends_on_elements_of_weights_serves_no_others():
+    """A number that is computed of weights becomes a part of the code of a kernel."""
+
+    def largest(x, w):
+        return x * dlvm.argmax(w.reshape(-1)).astype("f32") + w[3, 3]
+
+    x, w = np.arange(5, dtype=np.float32), np.zeros((50, 50), np.float32)
+    for place in (7, 99):
+        w[3, 3] = w.reshape(-1)[place] = place
+        np.testing.assert_array_equal(run_bound(largest, x, w=w)[0], x * place + w[3, 3])
+
+
+def test_a_weight_that_equals_a_number_of_the_code_is_told_apart():
+    def shifted(x, w):
+        return (x + w) * np.full(32, 2, np.float32)
+
+    x = np.arange(32, dtype=np.float32)
+    for weight in (2, 3):
+        w = np.full(32, weight, np.float32)
+        np.testing.assert_array_equal(run_bound(shifted, x, w=w)[0], (x + w) * 2)
 
 
 def drawn(r, *shape):
@@ -287,7 +311,7 @@ def test_code_in_several_files_is_linked(no_compiler):
     objects = [object_code(text, HOST) for text in (two, one)]
     road(CONSTANTS).executable  # noqa: B018
     kept = cache.store().get(key())
-    known = lambda: Known(parse(CONSTANTS))  # noqa: E731
+    known = Known(parse(CONSTANTS))
     interface, report, _ = warm.unpacked(kept, known)
     nowhere = [[] for _ in interface.constants]
     again = warm.unpacked(warm.packed(interface, report({}), objects, nowhere), known)

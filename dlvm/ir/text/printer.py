@@ -209,11 +209,9 @@ def printed(entries: Iterable[Entry], places: bool = False) -> str:
     return Printer(places).module(entries)
 
 
-def told_apart(
-    entries: Iterable[Entry], unread: Callable[[Array], bool] = lambda array: False
-) -> str:
+def told_apart(entries: Iterable[Entry], encoded: Callable[[Array], bytes] = contents) -> str:
     """A text that differs for modules that differ, without the elements of large constants.
 
-    It is the same where only the elements of ``unread`` ones differ; it tells which are equal.
+    ``encoded`` says what is told of these instead. The text also tells which are equal.
     """
-    return Printer(encoded=lambda x: b"" if unread(x) else contents(x)).module(entries)
+    return Printer(encoded=encoded).module(entries)
