@@ -8,10 +8,11 @@ themselves, each with the ``Recipe`` by which it was computed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from dlvm.cost import Work, size_in_bytes, work
 from dlvm.ir import Array, Builder, Function, Module, Op, Param, Value
-from dlvm.ir.dims import evaluate
+from dlvm.ir.dims import Expr, evaluate
 from dlvm.ir.recipe import Recipe
 from dlvm.ir.rewrite import Env, place, transform
 from dlvm.ops import Constant
@@ -128,12 +129,19 @@ class _Known:
 
 def _same_everywhere(op: Op) -> bool:
     """Whether all machines compute the same bits, of sizes that are known."""
-    if op.results != (op,) or not all(isinstance(n, int) for n in op.type.shape) or op.may_raise:
+    if op.results != (op,) or op.may_raise or _is_open((op.type.shape, *op.attributes.values())):
         return False
     if isinstance(op, Elementwise):
         return op.ulp <= 0.5
     moved = isinstance(op, IndexMap | Creation)
     return moved or (isinstance(op, Reduction) and not op.dtype.is_float)
+
+
+def _is_open(attribute: Any) -> bool:
+    """Whether a size that is not known while tracing stands in an attribute."""
+    if isinstance(attribute, tuple):
+        return any(map(_is_open, attribute))  # pyright: ignore[reportUnknownArgumentType]
+    return isinstance(attribute, Expr)
 
 
 def _is_a_part(op: Op) -> bool:

@@ -10,7 +10,7 @@ import pytest
 
 from dlvm.ir import F32, Function, Module, Value
 from dlvm.ir.interpret import Interpreter
-from dlvm.ops import Add, Broadcast, Cast, Constant, Exp, Mul, Permute, Reshape, Slice
+from dlvm.ops import Add, Broadcast, Cast, Constant, DimSize, Exp, Mul, Permute, Reshape, Slice
 from dlvm.opt import drop
 from dlvm.opt.laws.simplification import constants
 from dlvm.opt.regions.preparing import prepare, recipes
@@ -121,3 +121,14 @@ def test_a_function_without_constants_is_the_same_object():
 
     fn: Function = function(twice, "f32[3]").main
     assert run(Module((fn,)), (prepare,)).main is fn
+
+
+def test_a_size_that_is_open_is_not_computed_here():
+    def body(x: Value) -> list[Value]:
+        size = Cast(DimSize(x.shape[0]), F32)
+        return [x, Mul(Cast(Constant(WHOLE), F32), Broadcast(size, (24, 100), ()))]
+
+    before = function(body, "f32[N]")
+    after = run(before, (prepare, drop))
+    x = np.ones(3, np.float32)
+    np.testing.assert_array_equal(Interpreter(after).enter("main", (x,))[1], 3.0 * WHOLE)
