@@ -15,10 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 from dlvm.base.errors import ArgumentError, UserError
 from dlvm.compile import Road
+from dlvm.dsl.call.application import Application
 from dlvm.dsl.call.function import StagedFunction, is_staged
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.trace.specs import check_function
+from dlvm.ir import Array, Module
+from dlvm.ir.core import literal
+from dlvm.ir.rewrite import prefixed
+from dlvm.ops import Constant
+from dlvm.ops.flow.calls import called
 from dlvm.target import Target
 from dlvm.targets import is_gpu, named
 
@@ -71,15 +77,53 @@ def written(
     from dlvm.gen.schedule.text import Schedule
 
     _check_options(wishes)
-    called = _c_name(wishes.name or staged.label, bool(wishes.name))
+    own_name = _c_name(wishes.name or staged.label, bool(wishes.name))
     found = staged.applied(args, named_, specs=True)
-    road = Road(found.module, staged.source.options)
+    module, known = _with_weights(found, wishes.state)
+    road = Road(module, staged.source.options)
     plans = Schedule.plain() if wishes.small else None
     code = road.made(alone(wishes.target), plans)
-    captured = len(found.program.trace.arrays)
-    arrays = [None if i in found.blank else a for i, a in enumerate(found.arrays)]
-    own = replace(wishes, name=called)
-    return export(code, found.module, found.labels, arrays, captured, found.results, own, version())
+    kept = [i for i in range(len(found.arrays)) if i not in known]
+    arrays = [None if i in found.blank else found.arrays[i] for i in kept]
+    labels = [found.labels[i] for i in kept]
+    captured = len(found.program.trace.arrays) - len(known)
+    own = replace(wishes, name=own_name)
+    names = _weight_names(found, road, known)
+    return export(code, module, labels, arrays, captured, found.results, own, version(), names)
+
+
+def _with_weights(found: Application, state: Sequence[str]) -> tuple[Module, dict[int, Array]]:
+    """The module with captured arrays as known constants, and these by their parameters.
+
+    Those that are state stay parameters, and all do where another function calls the first one.
+    """
+    main, rest = found.module.main, found.module.entries[1:]
+    first = len(main.params) - len(found.program.trace.arrays)
+    labels = found.labels[first:]
+    derived = {d.of for d in found.module.declarations}
+    again = any(main.name in called(fn) for fn in found.module.functions)
+    if again or main.name in derived or not set(state) <= set(labels):
+        return found.module, {}
+    known = {
+        first + i: literal(found.arrays[first + i], main.params[first + i].dtype)
+        for i, label in enumerate(labels)
+        if label not in state
+    }
+    fn = prefixed(main, lambda: {main.params[i]: Constant(x, known=True) for i, x in known.items()})
+    params = tuple(p for i, p in enumerate(main.params) if i not in known)
+    return Module((replace(fn, params=params), *rest)), known
+
+
+def _weight_names(found: Application, road: Road, known: Mapping[int, Array]) -> dict[int, str]:
+    """What weights are called, by their identities: as they are captured, or prepared of these."""
+    from dlvm.opt.regions.preparing import recipes
+
+    names = {id(x): found.labels[i] for i, x in known.items()}
+    for array, recipe in recipes(road.optimized):
+        sources = [names[id(a)] for a in recipe.arrays if id(a) in names]
+        if sources:
+            names[id(array)] = f"{' and '.join(sources)}, prepared"
+    return names
 
 
 def alone(name: str) -> Target:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from dlvm.gen.profile.measure import Timers
     from dlvm.gen.program.control import Plans
     from dlvm.gen.program.report import Report
+    from dlvm.ir.recipe import Recipe
     from dlvm.passes import Pass, Watch
     from dlvm.target import Target
 
@@ -170,7 +171,7 @@ class Road:
                 said,
                 given,
                 check,
-                lambda: _told(self.traced),
+                lambda: _prepared(self.optimized),
             )
 
     def _on_a_gpu(self) -> OnDevice:
@@ -279,13 +280,11 @@ class Road:
         return guard.guarded(self.traced, stage, lambda: self.options.machine().threads)
 
 
-@passes.unhurried()
-def _told(module: Module) -> Iterator[Array]:
-    """The constants of a trace, as it has them and in the order in which they are read."""
-    from dlvm.opt.laws.simplification import constants, fold_constants
+def _prepared(module: Module) -> Iterator[tuple[Array, Recipe]]:
+    """The arrays that were computed while a program was made, each with its recipe."""
+    from dlvm.opt.regions.preparing import recipes
 
-    yield from constants(module)
-    yield from constants(passes.run(module, (fold_constants,)))
+    yield from recipes(module)
 
 
 def expand(module: Module) -> Module:

@@ -2,9 +2,9 @@
 
 The key says all that a program depends on: the traced text, the target, dlvm's own sources, and
 the versions of what they use. What is kept under it is what a call needs (``interface``), the
-report, and the object files. Large constants that the trace tells are not kept: there is a digest
-of each. Whatever else may be asked of a program, such as its text at some
-stop of the road, is made anew then.
+report, and the object files. Large constants are not kept, but where they come from (``origins``).
+Code that no element of them decides is kept for all others of their types. Whatever else may be
+asked of a program, such as its text at some stop of the road, is made anew then.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -33,13 +33,15 @@ from dlvm.gen.schedule.text import parse_schedule
 from dlvm.gen.schedule.transform import TRANSFORMS
 from dlvm.ir import Array, Dim, Module
 from dlvm.ir.core import OPS
+from dlvm.ir.recipe import Recipe
 from dlvm.ir.rewrite import RULES
 from dlvm.ir.text.line import Line, parse_dim
 from dlvm.ir.text.printer import told_apart
-from dlvm.ir.types import DIGESTED, contents
+from dlvm.ir.types import contents
 from dlvm.target import Target
 
 from .build import Keep, build
+from .origins import Known, Origin
 from .tuned import Tuned, written
 
 ROOMS = ("base", "ir", "ops", "ad", "opt", "gen")
@@ -54,17 +56,17 @@ def compiled(
     options: str = "",
     schedule: str | None = None,
     check: Callable[[Module, Plans], None] = lambda module, plans: None,
-    constants: Callable[[], Iterable[Array]] = tuple,
+    prepared: Callable[[], Iterable[tuple[Array, Recipe]]] = tuple,
 ) -> Executable:
     """The program of a trace, from the disk or made of its kernels, as ``options`` say.
 
-    ``constants`` are those that the trace tells, as it has them or as the program reads them.
+    ``prepared`` are the arrays that were computed of its constants.
     ``check`` is called for a schedule that was given or tuned, where passes are verified.
     """
     start = time.perf_counter()
     entries = b"" if schedule is not None else written(target)
-    kept, key = store(), key_of(traced, target, options, schedule, entries)
-    told = cache(lambda: {contents(a): a for a in constants() if a.nbytes > DIGESTED})
+    kept, of, known = store(), (traced, target, options, schedule, entries), Known(traced)
+    key, general = key_of(*of), key_of(*of, known.told)
 
     if environment.verifying() == "passes" and (schedule is not None or entries):
         check(
@@ -74,16 +76,20 @@ def compiled(
     def made(keep: Keep | None = None) -> Executable:
         return build(kernels(), target, keep, schedule=schedule, plans=Tuned.of(entries, target))
 
-    if kept is None or key is None:
+    if kept is None or key is None or general is None:
         return made()
 
     def keep(interface: Interface, report: Report, objects: Sequence[bytes]) -> None:
-        kept.put(key, packed(interface, report, objects, told()))
+        recipes = {id(array): recipe for array, recipe in prepared()}
+        constants = interface.constants
+        origins = [known.origin(a, recipes.get(id(a))) for a in constants]
+        others = known.serves_others(kernels(), constants, recipes, origins)
+        kept.put(general if others else key, packed(interface, report, objects, origins))
 
-    found = None if environment.verifying() else kept.get(key)
+    found = None if environment.verifying() else kept.get(general) or kept.get(key)
     if found is None:
         return made(keep)
-    interface, report, objects = unpacked(found, told)
+    interface, report, objects = unpacked(found, known)
     library = Library(objects[0], target, *objects[1:])
     cold = cache(lambda: made().texts)
     texts = Texts(**{stage: _later(cold, stage) for stage in STAGES})
@@ -105,16 +111,19 @@ def key_of(
     options: str = "",
     schedule: str | None = None,
     entries: bytes = b"",
+    told: Callable[[Array], bytes] = contents,
 ) -> str | None:
-    """All that a program depends on, with the tuner's entries; None where that can't be known."""
+    """All that a program depends on, with the tuner's entries; None where that can't be known.
+
+    ``told`` is what it depends on of large constants.
+    """
     if (own := _sources()) is None or _extended() or _transformed(schedule, entries):
         return None
     versions = (version(), np.__version__, sys.version)
     ordinals = sorted(culprits(traced))  # they are in the code, and not in the text
     how = (repr(target), options, repr(schedule))
-    return digest(
-        "program", own, *versions, *how, entries, told_apart(traced.entries), repr(ordinals)
-    )
+    text = told_apart(traced.entries, told)
+    return digest("program", own, *versions, *how, entries, text, repr(ordinals))
 
 
 @cache
@@ -152,25 +161,24 @@ def _transformed(schedule: str | None, entries: bytes) -> bool:
 
 
 def packed(
-    interface: Interface, report: Report, objects: Sequence[bytes], told: Mapping[bytes, Array]
+    interface: Interface, report: Report, objects: Sequence[bytes], origins: Sequence[Origin]
 ) -> bytes:
     """One line of JSON, then constants and object files, whose lengths it holds."""
     call, elements = interface.plain()
     figures: dict[str, Any] = {**report.to_dict(), "seconds": {}}
-    names = [key if (key := contents(a)) in told else b"" for a in interface.constants]
-    blocks = [b"" if name else e for name, e in zip(names, elements, strict=True)] + [*objects]
+    blocks = [b"" if o else e for o, e in zip(origins, elements, strict=True)] + [*objects]
     lengths = [len(b) for b in blocks]
     head: dict[str, Any] = {
         "call": call,
         "report": figures,
-        "constants": [name.hex() for name in names],
+        "origins": origins,
         "lengths": lengths,
     }
     return b"".join([json.dumps(head).encode(), b"\n", *blocks])
 
 
 def unpacked(
-    found: bytes, told: Callable[[], Mapping[bytes, Array]]
+    found: bytes, known: Known
 ) -> tuple[Interface, Callable[[dict[str, float]], Report], list[bytes]]:
     """What ``packed`` wrote; the report still lacks its seconds."""
     line, _, rest = found.partition(b"\n")
@@ -180,13 +188,13 @@ def unpacked(
     for length in head["lengths"]:
         blocks.append(rest[start : start + length])
         start += length
-    names = [bytes.fromhex(name) for name in head["constants"]]
+    origins: list[Origin] = head["origins"]
     elements = [
-        bytes_of(told()[name]) if name else block
-        for name, block in zip(names, blocks, strict=False)
+        bytes_of(known.array(origin)) if origin else block
+        for origin, block in zip(origins, blocks, strict=False)
     ]
     interface = Interface.from_plain(head["call"], elements)
-    return interface, lambda seconds: _report(head["report"], seconds), blocks[len(names) :]
+    return interface, lambda seconds: _report(head["report"], seconds), blocks[len(origins) :]
 
 
 def _report(figures: dict[str, Any], seconds: dict[str, float]) -> Report:

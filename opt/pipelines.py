@@ -24,6 +24,7 @@ from dlvm.opt.regions.hoisting import hoist
 from dlvm.opt.regions.in_place_inputs import read_in_place
 from dlvm.opt.regions.inlining import inline_calls, open_checkpoints, open_recompute
 from dlvm.opt.regions.lowering import lower, open_solves
+from dlvm.opt.regions.preparing import prepare
 from dlvm.opt.regions.scan_inputs import deal
 from dlvm.opt.regions.sharing import share
 from dlvm.opt.regions.unrolling import unroll
@@ -53,6 +54,7 @@ MEANING: tuple[Pass, ...] = (
     simplify,
     fold_constants,
     share,
+    prepare,  # behind the last law, so that what is kept is what kernels read
     drop,
 )
 

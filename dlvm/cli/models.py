@@ -49,7 +49,7 @@ def model_named(
 
     call.__name__ = model.label
     call.__signature__ = _signature(found)  # type: ignore[attr-defined]
-    return StagedFunction(call), found
+    return StagedFunction(call, known=tuple(model.weights.values())), found
 
 
 def _identified(inputs: Iterable[Value]) -> dict[str, Value]:

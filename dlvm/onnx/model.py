@@ -11,6 +11,7 @@ import mmap
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import numpy as np
 
 from dlvm.base.errors import ArgumentError, CallError, CompilerError, UserError, did_you_mean
 from dlvm.dsl.call.function import StagedFunction
+from dlvm.dsl.call.programs import COMPILING
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.trace.specs import Spec
@@ -36,8 +38,6 @@ from .values import Results, Symbols, spec_of, typed
 from .wire import Malformed, read_model
 
 Array = np.ndarray[Any, Any]
-KNOWN = 256 << 20
-"""Bytes of weights up to which they are constants of the programs of a model."""
 SHOWN = 12
 """Weights that the text of a model lists."""
 
@@ -74,10 +74,24 @@ def _mapped(path: Path) -> Any:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
 
 
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """Weights that nobody can change, and the programs that were made for their values."""
+
+    weights: dict[str, Array]
+    programs: dict[Any, Any] = field(default_factory=dict[Any, Any])
+
+    def holds(self, weights: Mapping[str, Array]) -> bool:
+        """Whether they are for these arrays."""
+        known = self.weights
+        return known.keys() == weights.keys() and all(known[n] is w for n, w in weights.items())
+
+
 class Model:
     """A model of ONNX: ``m(x)`` or ``m(name=x)`` runs it, compiled, and gives a tuple with names.
 
-    ``weights`` are its parameters by name, which can be replaced, and not be changed in place.
+    ``weights`` are its parameters by name. They are read-only; another array in place of one is
+    copied by the next call, for which what is computed of weights alone is prepared anew.
     ``function(weights, *inputs)`` is the model as a plain function of both, to be staged and
     differentiated with respect to them.
     """
@@ -101,15 +115,13 @@ class Model:
         }
         for x in self.weights.values():
             x.setflags(write=False)
-        few = sum(x.nbytes for x in self.weights.values()) <= KNOWN
-        self._known = dict(self.weights) if few else {}
+        self._prepared = _Prepared(dict(self.weights))
         self._constants = {name: x for name, x in arrays.items() if name not in self.weights}
         self._bytes = sum(x.nbytes for x in arrays.values())
         symbols = Symbols(sizes)
         given = [x for x in self._graph.input if x.name not in arrays]
         self.inputs = tuple(symbols.value(x, (x.name or "") in must) for x in given)
         self.outputs = tuple(symbols.value(x, False) for x in self._graph.output)
-        self._programs: dict[Any, Any] = {}
         self._name = self._graph.name or "model"
 
     @property
@@ -121,10 +133,8 @@ class Model:
     def __call__(self, *inputs: Any, **named: Any) -> Results:
         """The outputs for inputs by position or by name: a tuple with names."""
         given = self._bound(inputs, named)
-        known = tuple(n for n, w in self.weights.items() if self._known.get(n) is w)
-        others = {n: w for n, w in self.weights.items() if n not in known}
-        program = self._program(self._static(given), known, others, given)
-        found = program(others, given)
+        program = self._program(self._static(given), self._present(), given)
+        found = program(given)
         return Results.of([v.name for v in self.outputs], [np.asarray(x) for x in found])
 
     @facing_users
@@ -143,7 +153,12 @@ class Model:
         """The program for such inputs before compilation, a function of the weights and them."""
         given = self._bound(inputs, named)
         static = self._static(given)
-        return self._staged(static, ()).trace(_kinds(self.weights), self._specs(given))
+
+        def model(weights: dict[str, Any], inputs: dict[str, Any]) -> tuple[Any, ...]:
+            return self._run(weights, {**static, **inputs})
+
+        model.__name__ = self.label
+        return StagedFunction(model).trace(_kinds(self.weights), self._specs(given))
 
     def _run(
         self, weights: Mapping[str, Any], given: Mapping[str, Any], key: Any = None
@@ -209,43 +224,46 @@ class Model:
         types = {v.name: v for v in self.inputs}
         return {name: spec_of(types.get(name), x) for name, x in given.items()}
 
-    def _program(
-        self,
-        static: Mapping[str, Array],
-        known: tuple[str, ...],
-        others: Mapping[str, Array],
-        given: Mapping[str, Array],
-    ) -> Any:
-        """The program for the values of static inputs and the types of the others.
+    def _present(self) -> _Prepared:
+        """The programs for the present weights; takes copies of those that were replaced."""
+        if not self._prepared.holds(given := dict(self.weights)):
+            with COMPILING:
+                known = self._prepared.weights
+                taken = {n: w if known.get(n) is w else _fixed(w) for n, w in given.items()}
+                for n, w in taken.items():
+                    if self.weights.get(n) is given[n]:
+                        self.weights[n] = w
+                self._prepared = _Prepared(taken)
+        return self._prepared
 
-        Weights that are as they were loaded are known to it: it is made for their values.
+    def _program(
+        self, static: Mapping[str, Array], prepared: _Prepared, given: Mapping[str, Array]
+    ) -> Any:
+        """The program for the values of weights and static inputs and the types of the others.
+
         A model may say that a size is open and fix it all the same, in a reshape say. It gets a
         program for each size.
         """
         fixed = tuple((n, x.dtype.str, x.shape, x.tobytes()) for n, x in sorted(static.items()))
-        exact, kinds = _kinds(given), _kinds(others)
-        failed: UserError | None = None
-        for specs in (self._specs(given), exact):
-            types = (*sorted(kinds.items()), *sorted(specs.items()))
-            key = (fixed, known, *((name, str(s)) for name, s in types))
-            if key not in self._programs:
+        programs, failed = prepared.programs, None
+        for specs in (self._specs(given), _kinds(given)):
+            key = (fixed, *((name, str(s)) for name, s in sorted(specs.items())))
+            if key not in programs:
                 try:
-                    self._programs[key] = self._staged(static, known).compile(kinds, specs)
+                    programs[key] = self._staged(static, prepared.weights).compile(specs)
                 except UserError as error:
-                    self._programs[key], failed = None, error
-            if self._programs[key] is not None:
-                return self._programs[key]
-        self._programs.clear()
+                    programs[key], failed = None, error
+            if programs[key] is not None:
+                return programs[key]
+        programs.clear()
         raise failed or CompilerError("a program is missing")
 
-    def _staged(self, static: Mapping[str, Array], known: tuple[str, ...]) -> Any:
-        fixed = {n: self._known[n] for n in known}
-
-        def model(weights: dict[str, Any], inputs: dict[str, Any]) -> tuple[Any, ...]:
-            return self._run({**fixed, **weights}, {**static, **inputs})
+    def _staged(self, static: Mapping[str, Array], weights: Mapping[str, Array]) -> Any:
+        def model(inputs: dict[str, Any]) -> tuple[Any, ...]:
+            return self._run(weights, {**static, **inputs})
 
         model.__name__ = self.label
-        return StagedFunction(model, known=tuple(fixed.values()))
+        return StagedFunction(model, known=tuple(weights.values()))
 
     def __repr__(self) -> str:
         return "\n".join(self._lines())
@@ -260,6 +278,13 @@ class Model:
         total = sum(w.size for w in self.weights.values())
         more = len(self.weights) - SHOWN
         yield f"  {f'{more} more weights, ' if more > 0 else ''}{total:,} parameters in all"
+
+
+def _fixed(x: Any) -> Array:
+    """A copy that nobody can change."""
+    copy: Array = np.array(x)
+    copy.setflags(write=False)
+    return copy
 
 
 def _kinds(arrays: Mapping[str, Array]) -> dict[str, Spec]:

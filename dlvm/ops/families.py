@@ -21,6 +21,7 @@ from dlvm.ir.equations import unequal
 from dlvm.ir.interpret import Interpreter
 from dlvm.ir.positions import Index, valued
 from dlvm.ir.properties import Of, Properties
+from dlvm.ir.recipe import Recipe
 from dlvm.ir.scalar import S, Scalars
 
 State = tuple[S, ...]
@@ -357,6 +358,9 @@ class Contraction(Op):
 
 class Creation(Op):
     """A value from nothing but attributes."""
+
+    recipe: ClassVar[Recipe | None] = None
+    """How it was computed of other constants, if it was; never part of what it is."""
 
 
 class Effect(Op):

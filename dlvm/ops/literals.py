@@ -15,14 +15,21 @@ from dlvm.ir.types import EXTENDED
 from .families import Creation, Elementwise, Movement, Reduction
 
 LOOKED_AT = 1024
-"""Elements of a constant whose properties are looked for."""
+"""Elements of the largest constant at which laws look."""
+TOLD = 16
+"""Elements up to which a known constant is as any other."""
 
 
 class Constant(Creation):
-    """A tensor that is part of the program's text."""
+    """A tensor that is part of the program's text.
+
+    One that is ``known`` is an array of the caller's, such as a weight, in whose place others may
+    come: laws do not compute with its elements, unless there is one.
+    """
 
     name = "constant"
     value: Array
+    known: bool = False
 
     def infer(self) -> TensorType:
         """The type of the array itself."""
@@ -95,6 +102,21 @@ class EmptyTape(Creation):
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         return ()
+
+
+def unread(value: Value) -> bool:
+    """Whether a value is a constant whose elements decide nothing about code that reads it.
+
+    Its ``properties`` may.
+    """
+    if not isinstance(value, Constant) or not value.dtype.is_float:
+        return False
+    return value.value.size > (TOLD if value.known else LOOKED_AT)
+
+
+def constant_array(value: Value) -> Array | None:
+    """The array of a constant; None of any other value."""
+    return value.value if isinstance(value, Constant) else None
 
 
 def scalar_value(value: Value) -> Any:

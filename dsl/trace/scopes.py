@@ -191,7 +191,7 @@ class Trace:
 
     def is_known(self, array: Array) -> bool:
         """Whether an array, or the array of which it is a view, is a constant of the function."""
-        while isinstance(array.base, np.ndarray):
+        while id(array) not in self.known and isinstance(array.base, np.ndarray):
             array = array.base
         return id(array) in self.known
 
@@ -299,10 +299,13 @@ class Scope:
         return self.lift(known.param, self.root)
 
     def _constant(self, array: Array) -> Value:
-        op = Constant(literal(array, type_of(array).dtype))
+        dtype = type_of(array).dtype
         if not self.trace.is_known(array):
+            op = Constant(literal(array, dtype))
             self.trace.constants.append((op.type, user_origin()))
-        return op
+            return op
+        fixed = array.dtype == dtype.numpy and not array.flags.writeable
+        return Constant(array if fixed else literal(array, dtype), known=True)
 
 
 _current: ContextVar[Scope | None] = ContextVar("dlvm_scope", default=None)

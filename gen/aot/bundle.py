@@ -89,11 +89,15 @@ def export(
     results: Sequence[str],
     wishes: Wishes,
     version: str,
+    names: Mapping[int, str] | None = None,
 ) -> Bundle:
-    """All files of a program; ``labels`` and ``arrays`` are of parameters, captured ones last."""
+    """All files of a program; ``labels`` and ``arrays`` are of parameters, captured ones last.
+
+    ``names`` are those of constants, by the identities of their arrays.
+    """
     _refuse(made)
-    name = wishes.name
-    plan = layout(name, made.interface, labels, arrays, captured, results, wishes.state)
+    name, names = wishes.name, names or {}
+    plan = layout(name, made.interface, labels, arrays, captured, results, wishes.state, names)
     taken = region(made.program, made.target, wishes.growing)
     scratch = whole(made.arena.bytes, taken)
     told = messages(traced) | told_of_sizes(plan)

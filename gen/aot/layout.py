@@ -7,7 +7,7 @@ as are captured arrays that the user names; what they start from is written besi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -106,8 +106,12 @@ def layout(
     captured: int,
     results: Sequence[str],
     state: Sequence[str],
+    called: Mapping[int, str],
 ) -> Layout:
-    """The layout of a program whose last ``captured`` parameters are arrays that it captures."""
+    """The layout of a program whose last ``captured`` parameters are arrays that it captures.
+
+    ``called`` are those of constants, by the identities of their arrays.
+    """
     first = len(interface.params) - captured
     overwrites = [r.overwrites for r in interface.results]
     missing = [s for s in state if s not in labels[first:]]
@@ -136,7 +140,7 @@ def layout(
             weights.append(Weight(labels[i], array, end, i))
             end = up(end + array.nbytes)
     for j, constant in enumerate(interface.constants):
-        weights.append(Weight(f"constant {j}", constant, end, None, j))
+        weights.append(Weight(called.get(id(constant), f"constant {j}"), constant, end, None, j))
         end = up(end + constant.nbytes)
     made = tuple(Slot(next(names), results[j], interface.results[j].type, j) for j in fresh)
     sizes = tuple((next(names), s) for s in interface.symbols)

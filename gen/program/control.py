@@ -55,6 +55,7 @@ from dlvm.ops import (
     Structured,
     Tap,
 )
+from dlvm.ops.literals import TOLD
 from dlvm.target import Target
 
 from . import steps as p
@@ -135,7 +136,7 @@ class Book:
         self.sources: dict[str, Kernel] = {}
         self.called: dict[str, Lowering] = {}
         self.kernels: dict[tuple[Any, ...], LoopKernel] = {}
-        self.constants: dict[tuple[str, tuple[int, ...], bytes], tuple[Array, View]] = {}
+        self.constants: dict[Any, tuple[Array, View]] = {}
         self.prints: list[p.Told] = []
         self.calls: list[p.Called] = []
 
@@ -257,8 +258,9 @@ class Lowering:
         return View(Storage(name, type_.dtype, type_.size, within, self.loops), type_)
 
     def constant(self, value: Array, type_: TensorType) -> View:
-        """The view of a constant; equal constants are one."""
-        key = (str(type_.dtype), value.shape, contents(value))
+        """The view of a constant; equal ones are one, but for floats, which others may replace."""
+        same = id(value) if type_.dtype.is_float and value.size > TOLD else contents(value)
+        key = (str(type_.dtype), value.shape, same)
         known = self.book.constants
         if key not in known:
             index = len(known)

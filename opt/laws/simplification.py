@@ -15,7 +15,7 @@ from dlvm.ir.numerics import LICENSED, Mode, current_mode
 from dlvm.ir.rewrite import Law, settle
 from dlvm.ops import Broadcast, Constant, DimSize, Permute, Reshape, Slice, scalar_value
 from dlvm.ops.families import Contraction, Elementwise, Movement, Reduction
-from dlvm.ops.patterns import is_transpose
+from dlvm.ops.literals import unread
 from dlvm.passes import finite_function_pass, function_pass
 
 FOLDED_ELEMENTS = 1024
@@ -117,9 +117,8 @@ def fold_constants(fn: Function) -> Function:
     """Compute by the references what depends on small constants only.
 
     A tensor filled with one number stays that number broadcast, whatever its size; others
-    are computed up to 1024 elements. Larger constants, such as the weights of a model, are put into
-    the order in which they are read, which takes no more memory than they do. An operation that
-    would raise is left to do so.
+    are computed up to 1024 elements, and ``prepare`` computes what depends on larger ones. An
+    operation that would raise is left to do so.
     """
     return settle(fn, _folding)
 
@@ -141,8 +140,6 @@ def known_result(op: Op) -> Value | None:
             return Constant(_frozen(np.int64(size)))
         case Permute(x) | Reshape(x) | Slice(x) if scalar_value(x) is not None:
             return splat(scalar_value(x), op.type)
-        case Permute(Constant(x)) | Reshape(Constant(x)) | Slice(Constant(x)) if _is_large(x):
-            return _turned(op, x)
         case Broadcast():
             return None
         case Elementwise() | Movement() | Reduction() | Contraction() if all(
@@ -187,26 +184,9 @@ def _computed(op: Op) -> Value | None:
     return Constant(_frozen(result))
 
 
-def _is_large(array: Array) -> bool:
-    return array.size > FOLDED_ELEMENTS
-
-
-def _turned(op: Permute | Reshape | Slice, array: Array) -> Value | None:
-    """All elements of a large constant in another order.
-
-    Parts are read where they are, and so are transposed matrices, by products.
-    """
-    if is_transpose(op) or evaluate(op.type.size, {}) != array.size:
-        return None
-    (result,) = op.run(Interpreter(Module(())), array)
-    result = np.ascontiguousarray(result)
-    result.setflags(write=False)
-    return Constant(result)
-
-
 def _small_array(x: Value) -> Array | None:
     if isinstance(x, Constant):
-        return x.value if x.value.size <= FOLDED_ELEMENTS else None
+        return x.value if x.value.size <= FOLDED_ELEMENTS and not unread(x) else None
     number = scalar_value(x)
     if number is None or not _small(x.type):
         return None

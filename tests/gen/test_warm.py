@@ -13,14 +13,14 @@ import pytest
 
 import dlvm
 from dlvm import passes
-from dlvm.base.errors import IndexOutOfRange
+from dlvm.base.errors import CompilerError, IndexOutOfRange
 from dlvm.compile import Options, Road
 from dlvm.gen import warm
 from dlvm.gen.llvm import cache
 from dlvm.gen.llvm.binding import Library
+from dlvm.gen.origins import Known
 from dlvm.ir import parse, rewrite
 from dlvm.ir.rewrite import RULES
-from dlvm.ir.types import contents
 from dlvm.ops import Neg
 from dlvm.target import Target
 from tests.test_house import ROOT
@@ -213,21 +213,87 @@ def test_large_constants_are_not_kept_and_come_from_the_trace(no_compiler, folde
     assert sum(f.stat().st_size for f in (folder / "v1").iterdir()) < w.nbytes
     traced = cold.traced
     again = Road(parse(str(traced)), Options())
-    interface, _, _ = warm.unpacked(
-        cache.store().get(warm.key_of(traced, HOST)),
-        lambda: {contents(a): a for a in dlvm.compile._told(traced)},
-    )
-    assert any(a.size == w.size for a in interface.constants)
+    known = Known(traced)
+    found = cache.store().get(warm.key_of(traced, HOST, told=known.told))
+    interface, _, _ = warm.unpacked(found, known)
+    assert any(a.shape == (9 * 32, 64) for a in interface.constants)
     np.testing.assert_array_equal(again.executable.run([x])[0], expected)
     assert list(again.report.seconds) == ["load"]
 
 
-def test_constants_of_other_elements_are_another_program():
-    texts = [f"{1 + i}.5, {', '.join('1.0' for _ in range(5000))}" for i in range(2)]
+def layers(x, w, v, scales):
+    y = dlvm.nn.conv(x, w, layout="channels_first") * scales[:, None, None]
+    return y.reshape(-1) @ v
+
+
+def run_bound(f, x, **weights):
+    return Road(dlvm.function(f).bind(**weights).trace(x), Options()).executable.run([x])
+
+
+def test_code_serves_other_weights_of_the_same_types(no_compiler, folder):
+    r = np.random.default_rng(0)
+    x = drawn(r, 1, 32, 5, 5)
+    shapes = {"w": (64, 32, 3, 3), "v": (64 * 25, 4), "scales": (64,)}
+    weights = [{name: drawn(r, *shape) for name, shape in shapes.items()} for _ in range(3)]
+    expected = [dlvm.function(layers)(x, **given) for given in weights]
+    run_bound(layers, x, **weights[0])
+    count = len(list((folder / "v1").iterdir()))
+    no_compiler()
+    for given, answer in zip(weights, expected, strict=True):
+        np.testing.assert_array_equal(run_bound(layers, x, **given)[0], answer)
+    assert len(list((folder / "v1").iterdir())) == count
+    positive = weights[0] | {"scales": np.ones(64, np.float32)}
+    with pytest.raises(CompilerError, match="a pass runs"):
+        run_bound(layers, x, **positive)  # laws may ask for signs of so few
+
+
+def test_code_that_depends_on_elements_of_weights_serves_no_others():
+    """A number that is computed of weights becomes a part of the code of a kernel."""
+
+    def largest(x, w):
+        return x * dlvm.argmax(w.reshape(-1)).astype("f32") + w[3, 3]
+
+    x, w = np.arange(5, dtype=np.float32), np.zeros((50, 50), np.float32)
+    for place in (7, 99):
+        w[3, 3] = w.reshape(-1)[place] = place
+        np.testing.assert_array_equal(run_bound(largest, x, w=w)[0], x * place + w[3, 3])
+
+
+def test_a_weight_that_equals_a_number_of_the_code_is_told_apart():
+    def shifted(x, w):
+        return (x + w) * np.full(32, 2, np.float32)
+
+    x = np.arange(32, dtype=np.float32)
+    for weight in (2, 3):
+        w = np.full(32, weight, np.float32)
+        np.testing.assert_array_equal(run_bound(shifted, x, w=w)[0], (x + w) * 2)
+
+
+def drawn(r, *shape):
+    return r.normal(size=shape).astype(np.float32)
+
+
+def test_weights_that_are_equal_once_need_not_be_so_later():
+    """Zeros that are turned equal zeros that are not."""
+    r = np.random.default_rng(0)
+    x, a, b, zeros = drawn(r, 3, 48), drawn(r, 48, 48), drawn(r, 48, 48), np.zeros((48, 48), "f4")
+
+    def both(x, first, second):
+        turned = dlvm.nn.conv(x[:, :, None], first[:, :, None], layout="channels_first")
+        return turned, x @ second
+
+    for first, second in ((zeros, zeros.copy()), (zeros, b), (a, zeros), (a, b), (a, a)):
+        turned, plain = run_bound(both, x, first=first, second=second)
+        np.testing.assert_allclose(turned[:, :, 0], x @ first.T, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(plain, x @ second, rtol=1e-4, atol=1e-4)
+
+
+def test_whole_numbers_of_other_values_are_another_program():
+    texts = [f"{1 + i}, {', '.join('1' for _ in range(5000))}" for i in range(2)]
     keys = {
         warm.key_of(
             parse(
-                f"dlvm 1\nfunc @f() -> f64[5001] {{\n  %0 = constant value=[{text}] : f64[5001]\n"
+                f"dlvm 1\nfunc @f() -> i64[5001] {{\n  %0 = constant value=[{text}] : i64[5001]\n"
                 "  return %0\n}\n"
             ),
             HOST,
@@ -245,8 +311,10 @@ def test_code_in_several_files_is_linked(no_compiler):
     objects = [object_code(text, HOST) for text in (two, one)]
     road(CONSTANTS).executable  # noqa: B018
     kept = cache.store().get(key())
-    interface, report, _ = warm.unpacked(kept, dict)
-    again = warm.unpacked(warm.packed(interface, report({}), objects, {}), dict)
+    known = Known(parse(CONSTANTS))
+    interface, report, _ = warm.unpacked(kept, known)
+    nowhere = [[] for _ in interface.constants]
+    again = warm.unpacked(warm.packed(interface, report({}), objects, nowhere), known)
     assert again[2] == objects
     assert Library(again[2][0], HOST, *again[2][1:]).address("two")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import binascii
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -25,13 +25,17 @@ INLINE = 16
 class Printer:
     """Writes one module; collects its data section.
 
-    With ``places`` a comment names the line of the source from which on operations come. Without
-    ``whole`` the data section says which elements there are, and not what they are.
+    With ``places`` a comment names the line of the source from which on operations come.
+    ``encoded`` are the bytes by which the data section tells the elements of an array.
     """
 
-    def __init__(self, places: bool = False, whole: bool = True) -> None:
+    def __init__(
+        self,
+        places: bool = False,
+        encoded: Callable[[Array], bytes] = lambda x: np.ascontiguousarray(x).tobytes(),
+    ) -> None:
         self.places = places
-        self.whole = whole
+        self.encoded = encoded
         self.place = ""
         self.lines: list[str] = []
         self.data: dict[tuple[str, tuple[int, ...], bytes], tuple[int, Array]] = {}
@@ -48,9 +52,8 @@ class Printer:
 
     def text(self) -> str:
         """The lines written so far, followed by their data section."""
-        for (name, shape, known), (index, array) in self.data.items():
-            raw = np.ascontiguousarray(array).tobytes() if self.whole else known
-            encoded = binascii.b2a_base64(raw, newline=False).decode()
+        for (name, shape, _), (index, array) in self.data.items():
+            encoded = binascii.b2a_base64(self.encoded(array), newline=False).decode()
             dims = ",".join(map(str, shape))
             self.lines.append(f"data #{index} : {name}[{dims}] = {encoded}")
         return "\n".join(self.lines) + "\n"
@@ -206,6 +209,9 @@ def printed(entries: Iterable[Entry], places: bool = False) -> str:
     return Printer(places).module(entries)
 
 
-def told_apart(entries: Iterable[Entry]) -> str:
-    """A text that differs for modules that differ, without the elements of large constants."""
-    return Printer(whole=False).module(entries)
+def told_apart(entries: Iterable[Entry], encoded: Callable[[Array], bytes] = contents) -> str:
+    """A text that differs for modules that differ, without the elements of large constants.
+
+    ``encoded`` says what is told of these instead. The text also tells which are equal.
+    """
+    return Printer(encoded=encoded).module(entries)

@@ -116,6 +116,22 @@ def test_captured_arrays_are_state_where_they_are_named():
         dlvm.aot(shifted, f32(3), state=("sum",))
 
 
+def test_captured_weights_lie_in_the_order_in_which_they_are_read():
+    r = np.random.default_rng(0)
+    w, b = r.normal(size=(20, 8, 3, 3)).astype(np.float32), f32(6, 6, 20)
+
+    def layer(x):
+        return dlvm.nn.conv(x, dlvm.permute_dims(w, (2, 3, 1, 0))) + b
+
+    x = r.normal(size=(1, 6, 6, 8)).astype(np.float32)
+    loaded = Loaded(dlvm.aot(layer, x), "host")
+    arrays = {a["label"]: a["shape"] for a in loaded.said["weight_arrays"]}
+    assert arrays == {"w, prepared": [72, 20], "b, prepared": [1, 6, 6, 20]}
+    assert loaded(x)["result"].tobytes() == dlvm.function(layer)(x).tobytes()
+    w[:] = 0  # which the files do not follow
+    assert loaded(x)["result"].any()
+
+
 def test_what_calls_python_is_refused_by_name():
     def told(x):
         dlvm.print("seen", x)
