@@ -169,8 +169,10 @@ def _digits(
             return None
         if not covered:
             continue
-        alone = covered <= set(symbols(s.dim)) and covered.isdisjoint(symbols(offset))
-        if alone and distinct(s.dim, sorted(covered), facts, {}):
+        others = [symbol(n) for n in symbols(offset) if n != name]
+        elsewhere = {n for d in others for n in (*symbols(d), *_behind(d, defines))}
+        before = {n: d for n, d in defines.items() if n != name}
+        if covered.isdisjoint(elsewhere) and distinct(s.dim, sorted(covered), facts, before):
             left, gone = (left - covered) | {name}, gone | covered
         else:
             offset = substitute(offset, {name: s.dim})
