@@ -1,0 +1,46 @@
+"""The transform ``registers``: turns side by side, with the same bits."""
+
+from __future__ import annotations
+
+import pytest
+
+from dlvm.base.errors import UserError
+from dlvm.gen.loops.statements import Load, Loop, accesses, statements
+from dlvm.gen.loops.verifier import verify
+from dlvm.gen.schedule.transform import apply
+from dlvm.gen.schedule.transforms.registers import Registers
+
+from .changed import COLUMNS, ROWS, SUM, TURNED, changes_no_bit, first, plain
+
+
+@pytest.mark.parametrize("text", [ROWS, COLUMNS, TURNED], ids=["rows", "columns", "turned"])
+@pytest.mark.parametrize("count", [1, 2, 3, 8])
+@pytest.mark.parametrize("sizes", [(0, 2, 3), (1, 1, 1), (5, 7, 3), (9, 40, 2)], ids=str)
+def test_no_bit_changes(text: str, count: int, sizes: tuple[int, int, int]):
+    sizes_ = sizes if text is TURNED else sizes[:2]
+    changes_no_bit(text, [Registers(first(plain(text)).var, count)], sizes_)
+
+
+def test_turns_share_the_loops_inside():
+    text = COLUMNS.replace("A", "24").replace("B", "8")
+    before, made = plain(text), apply(plain(text), [Registers(first(plain(text)).var, 4)])
+    verify(made)
+    (turns,) = (s for s in made.body if isinstance(s, Loop))
+    loops = [s for s in statements(turns.body) if isinstance(s, Loop)]
+    assert len(loops) == len([s for s in statements(first(before).body) if isinstance(s, Loop)])
+    loads = [x for x in accesses(turns.body) if isinstance(x, Load) and x.memory.name == "b0"]
+    own = [x for x in accesses(first(before).body) if isinstance(x, Load) and x.memory.name == "b0"]
+    assert len(loads) == 4 * len(own)
+
+
+@pytest.mark.parametrize(
+    "text, count, words",
+    [
+        (ROWS, 0, "a turn does 1 turn or more"),
+        (ROWS, 10_000, "statements, where"),
+        (SUM, 2, "are serial, not parallel"),
+    ],
+)
+def test_what_is_not_possible_is_refused(text: str, count: int, words: str):
+    with pytest.raises(UserError, match=words):
+        apply(plain(text), [Registers(first(plain(text)).var, count)])
