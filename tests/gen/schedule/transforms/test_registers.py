@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from dlvm.base.errors import UserError
@@ -9,6 +10,8 @@ from dlvm.gen.loops.statements import Load, Loop, accesses, statements
 from dlvm.gen.loops.verifier import verify
 from dlvm.gen.schedule.transform import apply
 from dlvm.gen.schedule.transforms.registers import Registers
+from tests.gen.compiled import Compiled, interpret, kernel
+from tests.gen.values import same_bits
 
 from .changed import COLUMNS, ROWS, SUM, TURNED, changes_no_bit, first, plain
 
@@ -31,6 +34,24 @@ def test_turns_share_the_loops_inside():
     loads = [x for x in accesses(turns.body) if isinstance(x, Load) and x.memory.name == "b0"]
     own = [x for x in accesses(first(before).body) if isinstance(x, Load) and x.memory.name == "b0"]
     assert len(loads) == 4 * len(own)
+
+
+PRODUCT = """func @f(%x: f32[4,16], %y: f32[16,32]) -> f32[4,32] {
+  %z = matmul %x, %y : f32[4,32]
+  return %z
+}"""
+
+
+@pytest.mark.parametrize("rows, step", [(1, ""), (2, "count=2"), (3, ""), (4, "count=4")])
+def test_the_rows_of_a_small_product_share_what_they_read(rows: int, step: str):
+    op, module = kernel(PRODUCT.replace("f32[4,", f"f32[{rows},"), "product")
+    code = Compiled(op)
+    found = [s for s in code.lowered.steps if s.startswith("registers")]
+    assert [s.split()[-1] for s in found] == ([step] if step else [])
+    dice = np.random.default_rng(rows)
+    x, y = (dice.standard_normal(s).astype(np.float32) for s in ((rows, 16), (16, 32)))
+    assert same_bits(code(x, y)[0][0], interpret(op, (x, y))[0][0])
+    np.testing.assert_allclose(code(x, y)[0][0], module.run("f", x, y)[0], rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(
