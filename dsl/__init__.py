@@ -27,6 +27,7 @@ from .arrays import diagonals as diagonals
 from .arrays import joining as joining
 from .arrays import moving as moving
 from .arrays import ordering as ordering
+from .arrays import outside as outside
 from .arrays import picking as picking
 from .arrays import placing as placing
 from .arrays import products as products

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import dlvm
-from dlvm.dsl.trace.operands import fresh
 from dlvm.gen.gpu.choosing import using
 from dlvm.gen.gpu.emulator.device import EmulatedDevice
 from dlvm.ir import OPS, Dim, TensorType, Value
@@ -81,11 +80,11 @@ def registered(monkeypatch):
 
 
 def rolling(x, size=3, step=2, dilation=2, before=1):
-    return fresh(Rolling(x.read(), size, step, dilation, before))
+    return dlvm.rolling_test(x, size, step, dilation=dilation, before=before)
 
 
 def corner(x, z):
-    return fresh(Corner(x.read(), z.read()))
+    return dlvm.corner_test(x, z)
 
 
 def windows(x, size=3, step=2, dilation=2, before=1):
@@ -194,7 +193,21 @@ def test_other_formats(f, expected, format):
 
 def test_the_map_is_read_through_where_it_has_no_condition():
     x = RNG.normal(size=10)
-    f = dlvm.function(lambda x: dlvm.sum(fresh(Every(x.read())) ** 2))
+    f = dlvm.function(lambda x: dlvm.sum(dlvm.every_test(x) ** 2))
     assert abs(float(f(x)) - (x[::2] ** 2).sum()) < 1e-12
     text = str(f.compile(x).text("kernels"))
     assert text.count("kernel") == 1
+
+
+def test_a_movement_from_outside_is_a_function_by_its_name():
+    assert "rolling_test" in dir(dlvm)
+    x = np.arange(9.0)
+    np.testing.assert_array_equal(dlvm.rolling_test(x), windows(x))
+    np.testing.assert_array_equal(dlvm.rolling_test(x, size=2), windows(x, size=2))
+    np.testing.assert_array_equal(
+        dlvm.corner_test([1.0, 2.0, 4.0], x[:3]), corners(np.array([1.0, 2, 4]), x[:3])
+    )
+    with pytest.raises(TypeError, match="unexpected keyword argument 'width'"):
+        dlvm.rolling_test(x, width=2)
+    with pytest.raises(TypeError, match="missing a required argument: 'z'"):
+        dlvm.corner_test(x)
