@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 from dlvm.base.errors import CompilerError
 from dlvm.gen.loops.index import exact
+from dlvm.gen.loops.instructions import TURN, TileTranspose, turn_of
 from dlvm.gen.loops.statements import (
     Bind,
     Body,
@@ -50,7 +51,7 @@ from . import product_calls as tiles
 from . import sort_calls as rows
 from .access import Access, Address
 from .forks import emit_fork
-from .register_transpose import TileTranspose, turn_function, turn_of
+from .register_transpose import can_turn, turn_function
 
 WIDEST = 32  # lanes of one vector, even of bytes
 BESIDE = 4  # registers of lanes that run a loop of their own
@@ -220,7 +221,7 @@ class Emitter:
             raise CompilerError(f"@{self.kernel.name}: a CPU has no {s.kind} loops")
         if s.grain != 0:
             emit_fork(self, s)
-        elif (turn := turn_of(s, self.target)) is not None:
+        elif s.by == TURN and (turn := turn_of(s)) and can_turn(turn, self.target):
             self.transpose(turn)
         else:
             self.between(s, 0, self.offsets.known(s.extent))

@@ -1,63 +1,22 @@
-"""A copy that transposes, recognised among loops and done by squares of vectors in registers."""
+"""The instruction ``turn``: a copy that transposes, by squares of vectors in registers."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from dlvm.gen.loops.index import step_of
-from dlvm.gen.loops.statements import Buffer, Let, Load, Local, Loop, Store
+from dlvm.gen.loops.instructions import TileTranspose
 from dlvm.gen.products.micro_kernel import Vectors
 from dlvm.gen.products.packing import PANEL, copy_columns, transposed
 from dlvm.gen.text.module import FunctionWriter, Text
-from dlvm.ir import F32, F64, Dim
-from dlvm.ir.dims import substitute
 from dlvm.target import Target
 
 STRAIGHT_ELEMENTS = 256
 """Elements that are turned without loops."""
 
 
-@dataclass(frozen=True, slots=True)
-class TileTranspose:
-    """``target[r * width + c] = source[offset + c * step + r]`` for r < rows and c < columns."""
-
-    source: Buffer | Local
-    offset: Dim
-    step: Dim
-    target: Local
-    width: int
-    rows: Dim
-    columns: Dim
-
-
-def turn_of(loop: Loop, target: Target) -> TileTranspose | None:
-    """The copy that a loop is, where squares of vectors can do it."""
-    match loop:
-        case Loop(
-            c,
-            columns,
-            "serial" | "parallel",
-            (
-                Loop(
-                    r,
-                    rows,
-                    "vector",
-                    (
-                        Let(Load(dtype, Buffer() | Local() as source, offset, ()) as x),
-                        Store(Local() as room, to, stored, ()),
-                    ),
-                ),
-            ),
-        ) if stored is x and dtype in (F32, F64):
-            step, width, lanes = step_of(offset, c), step_of(to, r), target.lanes(dtype.bytes)
-            straight = step_of(offset, r) == 1 and step_of(to, c) == 1
-            if not straight or step is None or not isinstance(width, int) or lanes < 2:
-                return None
-            if width % lanes or room.size % (width * lanes) or _start(to, r, c) != 0:
-                return None  # a square may be written as a whole
-            return TileTranspose(source, _start(offset, r, c), step, room, width, rows, columns)
-        case _:
-            return None
+def can_turn(turn: TileTranspose, target: Target) -> bool:
+    """Whether squares of the vectors of a target are written as a whole."""
+    lanes = target.lanes(turn.source.dtype.bytes)
+    whole = lanes > 1 and turn.width % lanes == 0
+    return whole and turn.target.size % (turn.width * lanes) == 0
 
 
 def turn_function(text: Text, turn: TileTranspose, target: Target) -> str:
@@ -96,7 +55,3 @@ def _squares(text: Text, name: str, v: Vectors, width: int, size: tuple[int, int
             for q, row in enumerate(turned):
                 v.store(row, v.at("%to", (r + q) * width + c))
     text.functions[name] = v.w.function(f"internal void @{name}({PANEL})")
-
-
-def _start(offset: Dim, *names: str) -> Dim:
-    return substitute(offset, dict.fromkeys(names, 0))

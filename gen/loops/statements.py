@@ -221,7 +221,7 @@ class Loop:
     range, where each stands in the one before beside nothing but scalars. Looking ``ahead``, what a
     turn reads for the second time is asked for where the next turn reads it. What is counted of the
     body is taken ``counts`` times, where that is simpler than the extent and right for all loops
-    around together.
+    around together. A target that has the instruction ``by`` does the loop with that.
     """
 
     var: str
@@ -235,6 +235,7 @@ class Loop:
     levels: int = 1
     counts: Dim | None = None
     ahead: bool = False
+    by: str = ""
 
     @property
     def chain(self) -> tuple[Loop, ...]:

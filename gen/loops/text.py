@@ -103,10 +103,11 @@ def _where(where: statements.Where) -> str:
 
 
 def _grain(loop: statements.Loop) -> str:
-    """How finely several threads share the turns."""
+    """How finely several threads share the turns, and what does them."""
     levels = f" of {loop.levels} loops" if loop.levels > 1 else ""
     ahead = " ahead" * loop.ahead
-    return f" grain {loop.grain}{levels}{ahead}" if loop.grain != 0 else ""
+    by = f" by {loop.by}" if loop.by else ""
+    return f" grain {loop.grain}{levels}{ahead}{by}" if loop.grain != 0 else by
 
 
 def _sort(s: statements.Sort) -> str:

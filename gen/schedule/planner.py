@@ -33,7 +33,7 @@ from dlvm.target import Target
 
 from .boxes import boxes, distributions, fusions, joins, spreads
 from .grains import columns, grains, open_columns
-from .tiling import sums, tiles
+from .tiling import sums, tiles, turns
 from .transform import Transform, apply
 from .transforms.prefetch import Prefetch, reads_again
 from .transforms.vectorize import Vectorize, holds_no_lanes, loop_of_uneven_turns
@@ -79,7 +79,7 @@ def planned(
     steps: list[Transform] = [*joins(kernel)]
     cuts, kernel = boxes(apply(kernel, steps))
     steps += cuts
-    for rule in (tiles, sums, spreads, distributions, fusions, vectors, shares, _ahead):
+    for rule in (tiles, sums, spreads, distributions, fusions, vectors, turns, shares, _ahead):
         chosen = [*rule(kernel)]
         steps += chosen
         kernel = apply(kernel, chosen)

@@ -10,7 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dlvm.gen.loops.index import step_of
-from dlvm.gen.loops.statements import Buffer, Let, Load, Loop, LoopKernel, Store, accesses
+from dlvm.gen.loops.instructions import TURN, turn_of
+from dlvm.gen.loops.statements import (
+    Buffer,
+    Let,
+    Load,
+    Loop,
+    LoopKernel,
+    Store,
+    accesses,
+    statements,
+)
 from dlvm.ir import Dim
 from dlvm.ir.dims import product
 
@@ -21,6 +31,7 @@ from .transforms.registers import Registers
 from .transforms.simplify import Simplify
 from .transforms.split import Split
 from .transforms.stage import Stage
+from .transforms.use import Use
 
 ROWS, COLUMNS = 256, 64
 """Of a tile: many rows of the result, as the operand lies along them and is read far at once."""
@@ -41,6 +52,13 @@ def tiles(kernel: LoopKernel) -> Iterator[Transform]:
             size = product(tuple(t.extent for t in chain))
             if not (isinstance(size, int) and size <= CACHED_ELEMENTS) and _is_plain(chain):
                 yield from _tiles(chain)
+
+
+def turns(kernel: LoopKernel) -> Iterator[Use]:
+    """Copies that transpose a tile, which vectors do in registers."""
+    for s in statements(kernel.body):
+        if isinstance(s, Loop) and turn_of(s) is not None:
+            yield Use(s.var, TURN)
 
 
 def sums(kernel: LoopKernel) -> Iterator[Registers]:

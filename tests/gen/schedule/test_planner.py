@@ -114,7 +114,7 @@ def test_a_schedule_round_trips_as_text():
     assert schedule_text(again) == text
     assert [str(k) for k in again] == [str(k) for k in made]
     words = {line.split()[0] for line in text.splitlines()[1:]}
-    tiles = {"split", "interchange", "stage"}
+    tiles = {"split", "interchange", "stage", "use"}
     assert words == {
         *("kernel", "cut", "simplify", "fuse", "prefetch", "share", "vectorize"),
         *tiles,
