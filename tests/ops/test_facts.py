@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dlvm import ops
-from dlvm.ir import F64, OPS, Function, Module, Param, TensorType
+from dlvm.ir import F64, OPS, Function, Module, Op, Param, TensorType
 from dlvm.ops.arrays.overwriting import Overwriting
 from dlvm.ops.arrays.scattering import SCATTERS
 from dlvm.ops.families import IndexMap, rearranges
