@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from .messages import Function, Graph, Node
-from .needs import bodies
 from .table import Key, Unsupported, key_of_node
+from .uses import bodies
 from .wire import Malformed
 
 MOST_NODES = 100_000
@@ -34,7 +34,8 @@ def check_extent(graph: Graph, functions: Functions) -> None:
     """Refuses functions that call themselves, nest too deeply, or run too many nodes."""
     counts: dict[Key, int] = {}
     for key in _called(graph.node, functions):
-        _count(key, functions, counts)
+        if key not in counts:
+            _count(key, functions, counts)
     total = sum(counts[key] for key in _called(graph.node, functions))
     if total > MOST_NODES:
         largest = max(counts, key=lambda key: counts[key])

@@ -22,6 +22,7 @@ from .attributes import attributes
 from .messages import Attribute, Function, Graph, Node
 from .table import TABLE, Call, Key, Operation, Unsupported, described, key_of_node, unknown
 from .tensors import array
+from .uses import tensor_of
 from .wire import Malformed
 
 MOST_BYTES = 1 << 30
@@ -35,7 +36,11 @@ Values = dict[str, Any]
 
 @dataclass
 class Run:
-    """One run of a model, and what all its graphs share; ``weights`` counts their bytes."""
+    """One run of a model, and what all its graphs share.
+
+    ``weights`` counts the bytes of the stored arrays. ``arrays`` has values of tensors of the file
+    by identity: those that were read, and those that a caller gave for weights.
+    """
 
     functions: Mapping[Key, Function]
     versions: Mapping[str, int]
@@ -125,6 +130,8 @@ def _made(place: Place, node: Node, operands: list[Any], around: Around) -> tupl
     entry = TABLE.get(key)
     if entry is None:
         raise unknown(node)
+    if (t := tensor_of(node)) is not None and id(t) in place.run.arrays:
+        return (place.run.arrays[id(t)],)
     while operands and operands[-1] is None:
         operands.pop()
     call = Call(

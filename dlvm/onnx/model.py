@@ -31,10 +31,10 @@ from .checking import check, versions_of
 from .graphs import Place, Run, concrete, results
 from .messages import Function, Graph
 from .messages import Model as Message
-from .needs import needed
 from .table import Key, key_of
-from .tensors import array
+from .uses import find_uses
 from .values import Results, Symbols, spec_of, typed
+from .weights import stored
 from .wire import Malformed, read_model
 
 Array = np.ndarray[Any, Any]
@@ -92,6 +92,7 @@ class Model:
 
     ``weights`` are its parameters by name. They are read-only; another array in place of one is
     copied by the next call, for which what is computed of weights alone is prepared anew.
+    ``constants`` are the other floats that the file stores: exponents, limits, masks.
     ``function(weights, *inputs)`` is the model as a plain function of both, to be staged and
     differentiated with respect to them.
     """
@@ -108,16 +109,13 @@ class Model:
         self._versions = versions_of(message)
         self._folder, self._training = folder, training
         check(self._graph, self._functions)
-        arrays = {t.name or "": array(t, folder) for t in self._graph.initializer}
-        must = needed(self._graph, self._functions)
-        self.weights: dict[str, Array] = {
-            name: x for name, x in arrays.items() if name not in must and _is_float(x)
-        }
-        for x in self.weights.values():
-            x.setflags(write=False)
+        finding, must = find_uses(self._graph, self._functions)
+        self._stored = stored(self._graph, self._functions, finding, folder)
+        self.weights: dict[str, Array] = dict(self._stored.weights)
+        self.constants: dict[str, Array] = dict(self._stored.constants)
         self._prepared = _Prepared(dict(self.weights))
-        self._constants = {name: x for name, x in arrays.items() if name not in self.weights}
-        self._bytes = sum(x.nbytes for x in arrays.values())
+        arrays = self._stored.names
+        self._bytes = self._stored.bytes
         symbols = Symbols(sizes)
         given = [x for x in self._graph.input if x.name not in arrays]
         self.inputs = tuple(symbols.value(x, (x.name or "") in must) for x in given)
@@ -143,8 +141,8 @@ class Model:
     ) -> tuple[Any, ...]:
         """The outputs for weights and inputs, as a plain function: stage it, differentiate it.
 
-        ``weights`` is a dict such as ``m.weights``. ``random_key`` is a key of ``dlvm.random`` for
-        dropout and random operations.
+        ``weights`` is a dict such as ``m.weights``; a name of ``m.constants`` in it replaces that
+        constant. ``random_key`` is a key of ``dlvm.random`` for dropout and random operations.
         """
         return self._run(weights, self._named(inputs, named), random_key)
 
@@ -164,7 +162,8 @@ class Model:
         self, weights: Mapping[str, Any], given: Mapping[str, Any], key: Any = None
     ) -> tuple[Any, ...]:
         run = Run(self._functions, self._versions, self._folder, self._training, key, self._bytes)
-        run.arrays = {id(t): None for t in self._graph.initializer}
+        inner = self._stored.inner
+        run.arrays = {id(inner[n]): w for n, w in weights.items() if n in inner}
         missing = sorted(self.weights.keys() - weights.keys() - given.keys())
         if missing:
             raise ArgumentError(
@@ -172,10 +171,11 @@ class Model:
                 origin=user_origin(),
                 remedy="give m.weights, or a dict with the same names",
             )
-        constants = {n: x.copy() for n, x in self._constants.items()}  # no argument of a trace
+        outermost = self._stored.outermost()
+        constants = {n: x.copy() for n, x in outermost.items()}  # no argument of a trace
         values = {**constants, **weights, **given}
-        inner = Graph(node=self._graph.node, output=self._graph.output, name=self._graph.name)
-        found = results(Place(run, self._versions, {}), inner, values, ())
+        nodes = Graph(node=self._graph.node, output=self._graph.output, name=self._graph.name)
+        found = results(Place(run, self._versions, {}), nodes, values, ())
         return tuple(map(concrete, found))
 
     # -- arguments -----------------------------------------------------------------------------
@@ -183,7 +183,7 @@ class Model:
     def _named(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
         """The inputs by name; those that stand for a weight or constant may be left out."""
         names = [v.name for v in self.inputs]
-        others = {*self.weights, *self._constants}
+        others = self._stored.names
         given = {**dict(zip(names, inputs, strict=False)), **named}
         wrong = [n for n in named if n not in names and n not in others]
         if len(inputs) > len(names) or wrong or len(given) != len(inputs) + len(named):
@@ -289,7 +289,3 @@ def _fixed(x: Any) -> Array:
 
 def _kinds(arrays: Mapping[str, Array]) -> dict[str, Spec]:
     return {n: spec_of(None, x) for n, x in arrays.items()}
-
-
-def _is_float(x: Array) -> bool:
-    return x.dtype.kind not in "biu"

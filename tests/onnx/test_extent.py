@@ -85,3 +85,12 @@ def test_constants_that_grow_beyond_what_weights_allow_are_refused(monkeypatch):
     ) as caught:
         dlvm.onnx.load(joined(40, x0=np.arange(8192)))()
     assert "inputs of the model" in str(caught.value)
+
+
+def test_a_function_that_the_graph_calls_twice_runs():
+    layer = helper.make_function("own", "F", ["x"], ["y"], [NODE("Sin", ["x"], ["y"])], OPSETS)
+    nodes = [call("F", "x", "h"), call("F", "h", "y")]
+    graph = helper.make_graph(nodes, "net", [value("x", 4)], [value("y", 4)])
+    model = helper.make_model(graph, opset_imports=OPSETS, functions=[layer], ir_version=9)
+    found = dlvm.onnx.load(model.SerializeToString())(X)["y"]
+    np.testing.assert_allclose(found, np.sin(np.sin(X)), rtol=1e-5)
