@@ -250,11 +250,17 @@ class CompilerError(DlvmError):
         )
 
 
+LONGEST = 200
+"""Characters of a name for which a near one is looked for, which takes their square in time."""
+
+
 def closest(name: str, known: Iterable[str]) -> str | None:
     """The known name that was probably meant, or None.
 
     One slip in four letters is allowed, and at most three slips.
     """
+    if len(name) > LONGEST:
+        return None
     most = min(max(len(name) // 4, len(name) > 2), 3)
     found = sorted((slips(name, k), k) for k in known if abs(len(name) - len(k)) <= most)
     return found[0][1] if found and found[0][0] <= most else None

@@ -20,12 +20,12 @@ from dlvm.dsl.words.namespace import xp
 from . import sizes
 from .attributes import attributes
 from .messages import Attribute, Function, Graph, Node
-from .table import TABLE, Call, Key, Operation, Unsupported, described, key_of_node, unknown
+from .table import TABLE, Call, Key, Operation, Unsupported, described, key_of_node, short, unknown
 from .tensors import array
 from .uses import tensor_of
 from .wire import Malformed
 
-MOST_BYTES = 1 << 30
+MOST_BYTES = 1 << 28
 """Bytes of a value that is computed while a program is made, beside those that weights allow."""
 UNPACKED = 8
 """Bytes of such a value for each byte of the weights, as of f32 made from numbers of 4 bits."""
@@ -99,7 +99,7 @@ def _constant(run: Run, tensor: Any) -> Any:
 def _found(values: Values, name: str, node: Node | None) -> Any:
     if name not in values:
         where = f"{described(node)} reads" if node is not None else "a graph returns"
-        raise Malformed(f"onnx: {where} {name!r}, which no node before it makes")
+        raise Malformed(f"onnx: {where} {short(name)!r}, which no node before it makes")
     return values[name]
 
 
@@ -143,21 +143,13 @@ def _made(place: Place, node: Node, operands: list[Any], around: Around) -> tupl
         lambda changed, wanted: again(place, around, changed, wanted),
         place.run.key,
         place.run.number,
+        MOST_BYTES + UNPACKED * place.run.weights,
     )
     found = _tuple(_evaluated(call, entry, operands))
     for value in found:
-        _check_bytes(call, value, MOST_BYTES + UNPACKED * place.run.weights)
+        if isinstance(value, np.ndarray):
+            call.check_bytes(value.size, value.itemsize)
     return found
-
-
-def _check_bytes(call: Call, value: Any, most: int) -> None:
-    """Refuses a value that was computed while the program is made and is too large."""
-    if isinstance(value, np.ndarray) and value.nbytes > most:
-        raise call.unsupported(
-            f"it makes {value.nbytes:,} bytes of constants while the program is made; expected at "
-            f"most {most:,}",
-            "make its operands inputs of the model, so that it is computed at each call",
-        )
 
 
 def _called(place: Place, node: Node, fn: Function, operands: Sequence[Any]) -> tuple[Any, ...]:
@@ -214,8 +206,8 @@ def _computed(call: Call, entry: Operation, operands: list[Any]) -> Any:
 
 def _not_known(call: Call, k: int) -> Unsupported:
     return call.unsupported(
-        f"the operand {call.node.input[k]!r} at position {k} depends on elements of arrays that "
-        "are not known while the program is made",
+        f"the operand {short(call.node.input[k])!r} at position {k} depends on elements of arrays "
+        "that are not known while the program is made",
         "export the model so that this operand is a constant or follows from shapes",
     )
 

@@ -31,7 +31,7 @@ from .checking import check, versions_of
 from .graphs import Place, Run, concrete, results
 from .messages import Function, Graph
 from .messages import Model as Message
-from .table import Key, key_of
+from .table import Key, key_of, short
 from .uses import find_uses
 from .values import Results, Symbols, spec_of, typed
 from .weights import stored
@@ -61,6 +61,12 @@ def load(
         place = None
     else:
         path = Path(os.fsdecode(model))
+        if "\0" in str(path):
+            raise ArgumentError(
+                f"onnx: expected the path of a model, found text with a NUL: {str(path)[:60]!r}",
+                origin=user_origin(),
+                remedy="give the path without it, or the bytes of the model as bytes",
+            )
         data, place = _mapped(path), path.parent
     place = place if folder is None else Path(os.fsdecode(folder))
     return Model(read_model(data), sizes or {}, training, place)
@@ -187,19 +193,19 @@ class Model:
         given = {**dict(zip(names, inputs, strict=False)), **named}
         wrong = [n for n in named if n not in names and n not in others]
         if len(inputs) > len(names) or wrong or len(given) != len(inputs) + len(named):
-            near = f"no input {wrong[0]!r}{did_you_mean(wrong[0], names)}" if wrong else ""
+            near = f"no input {short(wrong[0])!r}{did_you_mean(wrong[0], names)}" if wrong else ""
             every = (
-                f"the inputs {', '.join(names)}, each once, found {len(inputs)} by position and "
-                f"{', '.join(named) or 'none'} by name"
+                f"the inputs {', '.join(map(short, names))}, each once, found {len(inputs)} by "
+                f"position and {', '.join(map(short, named)) or 'none'} by name"
             )
             raise self._misfit(f"has {near or every}")
         missing = [n for n in names if n not in given]
         if missing:
-            raise self._misfit(f"needs the input {missing[0]!r}, which is not given")
+            raise self._misfit(f"needs the input {short(missing[0])!r}, which is not given")
         return given
 
     def _misfit(self, said: str) -> CallError:
-        inputs = ", ".join(f"{v.name!r}: {v}" for v in self.inputs)
+        inputs = ", ".join(f"{short(v.name)!r}: {v}" for v in self.inputs)
         return CallError(
             f"onnx: the model {said}",
             origin=user_origin(),

@@ -51,6 +51,10 @@ class Operation:
         return True
 
 
+LONGEST = 200
+"""Characters of a name that a message shows."""
+SHOWN = 8
+"""Results of a node that a message shows."""
 TABLE: dict[Key, Operation] = {}
 """Every operation by its domain, which is empty for ONNX's own, and its name."""
 
@@ -87,14 +91,19 @@ def key_of_node(node: Node) -> Key:
 
 def described(node: Node) -> str:
     """A node as messages name it."""
-    outputs = ", ".join(node.output)
-    name = f"{node.name!r}" if node.name else f"that makes {outputs}"
+    outputs = ", ".join(map(short, node.output[:SHOWN]))
+    name = repr(short(node.name)) if node.name else f"that makes {outputs}"
     return f"the node {name}"
+
+
+def short(name: str) -> str:
+    """The name of something in a file, of which a message shows the start if it is long."""
+    return name if len(name) <= LONGEST else f"{name[:LONGEST]}..."
 
 
 def unknown(node: Node) -> Unsupported:
     """The error for an operation that is not in the table."""
-    domain, name = key_of_node(node)
+    domain, name = map(short, key_of_node(node))
     full = f"{domain}::{name}" if domain else name
     near = did_you_mean(name, [n for d, n in TABLE if d == domain])
     return Unsupported(
@@ -115,6 +124,7 @@ class Call:
     again: Callable[[dict[str, Any], str], Any] | None = None
     key: Any = None
     number: Callable[[], int] = int
+    most_bytes: int = 1 << 28
 
     def get(self, name: str, default: Any = None) -> Any:
         """An attribute, or a default if the node does not have it."""
@@ -127,6 +137,15 @@ class Call:
                 f"{described(self.node)} does not have"
             )
         return self.attributes[name]
+
+    def check_bytes(self, count: int, itemsize: int) -> None:
+        """Refuses a value of many elements that is computed while the program is made."""
+        if count * itemsize > self.most_bytes:
+            raise self.unsupported(
+                f"it makes {count * itemsize:,} bytes of constants while the program is made; "
+                f"expected at most {self.most_bytes:,}",
+                "make its operands inputs of the model, so that it is computed at each call",
+            )
 
     def wants(self, position: int) -> bool:
         """Whether somebody uses the result at a position."""

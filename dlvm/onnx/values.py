@@ -15,7 +15,7 @@ from dlvm.dsl.trace.specs import Spec, spec
 from dlvm.ir import dtype_of as ours
 
 from .messages import ValueInfo
-from .table import Unsupported
+from .table import LONGEST, Unsupported, short
 from .tensors import dtype_of
 
 Array = np.ndarray[Any, Any]
@@ -85,7 +85,8 @@ class Symbols:
         kind = x.type.tensor_type
         if kind is None:
             raise Unsupported(
-                f"onnx: {x.name!r} is no array but a sequence, a map or an optional value",
+                f"onnx: {short(x.name or '')!r} is no array but a sequence, a map or an "
+                "optional value",
                 remedy="export the model with arrays as inputs and outputs",
             )
         dims = None if kind.shape is None else kind.shape.dim
@@ -100,7 +101,7 @@ class Symbols:
         if name and name in self.known:
             return self.known[name]
         found = re.sub(r"\W", "_", name or "", flags=re.ASCII)
-        if not re.match(r"[A-Za-z]", found) or found in self.known.values():
+        if not re.match(r"[A-Za-z]", found) or found in self.known.values() or len(found) > LONGEST:
             self.fresh += 1
             found = f"size_{self.fresh}"
         self.known[name or found] = found
@@ -113,7 +114,7 @@ def typed(name: str, value: Value, x: Any) -> Array:
     array = np.asarray(x, value.dtype) if plain else np.asarray(x)
     if value.dtype is not None and array.dtype != value.dtype:
         raise DTypeError(
-            f"onnx: expected the input {name!r} of type {value}, found elements of type "
+            f"onnx: expected the input {short(name)!r} of type {value}, found elements of type "
             f"{array.dtype}",
             origin=user_origin(),
             remedy=f"write x.astype({value.dtype.name!r})",
@@ -124,7 +125,8 @@ def typed(name: str, value: Value, x: Any) -> Array:
         len(shape) != array.ndim or any(isinstance(n, int) and n != m for n, m in pairs)
     ):
         raise ShapeError(
-            f"onnx: expected the input {name!r} of type {value}, found the shape {array.shape}",
+            f"onnx: expected the input {short(name)!r} of type {value}, found the shape "
+            f"{array.shape}",
             origin=user_origin(),
             remedy="give an array of this shape; repr(m) shows the shapes of all inputs",
         )

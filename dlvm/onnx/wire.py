@@ -66,6 +66,8 @@ def _message(data: memoryview, message: str, at: int, end: int, depth: int) -> A
     entries, made = TABLE[message], MESSAGES[message]()
     while at < end:
         tag, at = _varint(data, at, end)
+        if not tag >> 3:
+            raise Malformed(f"onnx: expected a field of a number from 1 on before byte {at}")
         start, stop, value = _extent(data, tag & 7, at, end)
         entry = entries.get(tag >> 3)
         if entry is not None:

@@ -23,6 +23,8 @@ from dlvm.onnx.table import Call, Unsupported, operation
 from .operands import scalar
 
 Body = Callable[..., tuple[Any, ...]]
+ENDLESS = 2**40
+"""Steps from which on a loop does not end in any time."""
 UNROLLED = 256
 """Steps up to which a loop over known values is computed while the program is made."""
 
@@ -102,7 +104,7 @@ def _loop(call: Call, limit: Any = None, condition: Any = None, *start: Any) -> 
         if results is not None:
             return results
     if not rows:
-        return _until(body, limit, first, start)
+        return _until(call, body, limit, first, start)
     try:
         return _counted(call, body, steps, first, start)
     except Unsupported:  # the number of a step is a size in it, say
@@ -141,6 +143,7 @@ def _counted(
     always = is_known(condition) and bool(np.reshape(condition, ()))
     if steps is None or not always:
         raise _uncounted(call)
+    call.check_bytes(steps, 8)
 
     def step(carry: Any, k: Any) -> tuple[Any, Any]:
         condition, *found = body(k, np.asarray(True), *carry)
@@ -160,8 +163,19 @@ def _uncounted(call: Call) -> Exception:
     )
 
 
-def _until(body: Body, limit: Any, condition: Any, start: Sequence[Any]) -> tuple[Any, ...]:
+def _endless(call: Call) -> Exception:
+    return call.unsupported(
+        f"it runs {ENDLESS:,} steps or more, and its condition is always true",
+        "give it fewer steps, or a condition that ends it",
+    )
+
+
+def _until(
+    call: Call, body: Body, limit: Any, condition: Any, start: Sequence[Any]
+) -> tuple[Any, ...]:
     """A loop that runs while its condition holds, at most ``limit`` times."""
+    long = limit is None or (is_known(limit) and int(np.reshape(limit, ())) >= ENDLESS)
+    begun = is_known(condition) and bool(np.reshape(condition, ()))
 
     def goes_on(carry: Any) -> Any:
         k, condition, *_ = carry
@@ -169,8 +183,11 @@ def _until(body: Body, limit: Any, condition: Any, start: Sequence[Any]) -> tupl
 
     def step(carry: Any) -> Any:
         k, condition, *values = carry
-        condition, *found = body(k, condition, *values)
-        return k + 1, scalar(concrete(condition)), *map(concrete, found)
+        after, *found = body(k, condition, *values)
+        same = after is condition or (is_known(after) and bool(np.reshape(after, ())))
+        if long and begun and same:
+            raise _endless(call)
+        return k + 1, scalar(concrete(after)), *map(concrete, found)
 
     begin = (np.asarray(0), scalar(concrete(condition)), *map(concrete, start))
     _, _, *found = while_loop(goes_on, step, begin)

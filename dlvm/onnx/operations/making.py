@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dlvm.dsl.words.namespace import xp
-from dlvm.onnx.sizes import integers, packed
+from dlvm.onnx.sizes import has_sizes, integers, packed
 from dlvm.onnx.table import Call, operation
 from dlvm.onnx.tensors import dtype_of
 
@@ -33,6 +33,8 @@ def _constant(call: Call) -> Any:
 @operation("ConstantOfShape", known=(0,))
 def _constant_of_shape(call: Call, sizes: Any) -> Any:
     value = np.asarray(call.get("value", np.zeros(1, np.float32))).reshape(-1)[0]
+    if not has_sizes(sizes):
+        call.check_bytes(product(integers(sizes)), value.itemsize)
     return xp.full(tuple(integers(sizes)), value, dtype=value.dtype)
 
 
@@ -51,6 +53,7 @@ def _range(call: Call, start: Any, limit: Any, delta: Any) -> Any:
     dtype = start.dtype if start.dtype != object else np.dtype(np.int64)
     first, last, step = (x.reshape(-1)[0] for x in (start, limit, delta))
     if object not in (start.dtype, limit.dtype, delta.dtype):
+        call.check_bytes(int(abs((float(last) - float(first)) / float(step))), dtype.itemsize)
         return np.arange(first, last, step, dtype=dtype)
     count = (last - first + step - 1) // step
     return xp.astype(xp.arange(count) * step + first, dtype)
@@ -82,10 +85,10 @@ def _one_hot(call: Call, places: Any, depth: Any, values: Any) -> Any:
 def _window(call: Call, size: Any, *weights: float) -> Any:
     """A sum of cosines over a window of a known size."""
     (count,) = integers(size)
-    length = count if call.get("periodic", 1) else count - 1
-    turns = [2 * np.pi * k / length for k in range(count)]
-    found = np.array([sum(w * np.cos(k * t) for k, w in enumerate(weights)) for t in turns])
-    return found.astype(dtype_of(call.get("output_datatype", 1)))
+    call.check_bytes(count, 8)
+    turns = 2 * np.pi * np.arange(count) / (count if call.get("periodic", 1) else count - 1)
+    found = sum(w * np.cos(k * turns) for k, w in enumerate(weights))
+    return np.asarray(found).astype(dtype_of(call.get("output_datatype", 1)))
 
 
 @operation("HannWindow", known=(0,))

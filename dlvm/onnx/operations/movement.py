@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dlvm.dsl.words.namespace import xp
-from dlvm.onnx.sizes import integers, is_zero
+from dlvm.onnx.sizes import has_sizes, integers, is_known, is_zero
 from dlvm.onnx.table import Call, operation
 
 from .operands import along, axes_of, axis_of, given, kind, product, rank, shape
@@ -73,6 +73,8 @@ def _tile(call: Call, x: Any, repeats: Any, axis: Any = None) -> Any:
 
 @operation("Concat")
 def _concat(call: Call, *xs: Any) -> Any:
+    if all(map(is_known, xs)) and not any(map(has_sizes, xs)):
+        call.check_bytes(sum(x.size for x in xs), kind(xs[0]).itemsize)
     return xp.concat(xs, axis=call.get("axis", 1))
 
 
