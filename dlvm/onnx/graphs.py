@@ -25,7 +25,7 @@ from .tensors import array
 from .uses import tensor_of
 from .wire import Malformed
 
-MOST_BYTES = 1 << 28
+MOST_BYTES = 1 << 30
 """Bytes of a value that is computed while a program is made, beside those that weights allow."""
 UNPACKED = 8
 """Bytes of such a value for each byte of the weights, as of f32 made from numbers of 4 bits."""

@@ -125,7 +125,8 @@ class Model:
         symbols = Symbols(sizes)
         given = [x for x in self._graph.input if x.name not in arrays]
         self.inputs = tuple(symbols.value(x, (x.name or "") in must) for x in given)
-        self.outputs = tuple(symbols.value(x, False) for x in self._graph.output)
+        maps = {name for n in self._graph.node if n.op_type == "ZipMap" for name in n.output}
+        self.outputs = tuple(symbols.value(x, False, x.name in maps) for x in self._graph.output)
         self._name = self._graph.name or "model"
 
     @property

@@ -124,7 +124,7 @@ class Call:
     again: Callable[[dict[str, Any], str], Any] | None = None
     key: Any = None
     number: Callable[[], int] = int
-    most_bytes: int = 1 << 28
+    most_bytes: int = 1 << 30
 
     def get(self, name: str, default: Any = None) -> Any:
         """An attribute, or a default if the node does not have it."""
@@ -138,12 +138,16 @@ class Call:
             )
         return self.attributes[name]
 
-    def check_bytes(self, count: int, itemsize: int) -> None:
-        """Refuses a value of many elements that is computed while the program is made."""
-        if count * itemsize > self.most_bytes:
+    def check_bytes(self, count: int, itemsize: int, share: int = 1) -> None:
+        """Refuses a value of many elements that is computed while the program is made.
+
+        ``share`` is the part of what it may have, for values that are slow to compute.
+        """
+        most = self.most_bytes // share
+        if count * itemsize > most:
             raise self.unsupported(
                 f"it makes {count * itemsize:,} bytes of constants while the program is made; "
-                f"expected at most {self.most_bytes:,}",
+                f"expected at most {most:,}",
                 "make its operands inputs of the model, so that it is computed at each call",
             )
 

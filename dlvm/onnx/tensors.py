@@ -58,6 +58,12 @@ def dtype_of(number: int | None) -> np.dtype[Any]:
     if found is not None:
         return found
     name = OTHERS.get(number or 0, f"of number {number}")
+    if name == "STRING":
+        raise DTypeError(
+            "onnx: dlvm has no text, and the model has an array of type STRING",
+            remedy="encode text outside of the model: fit a classifier to the numbers that "
+            "sklearn.preprocessing.LabelEncoder gives for the labels",
+        )
     raise DTypeError(
         f"onnx: dlvm has no elements of type {name}",
         remedy="export the model with elements of type float, such as FLOAT or BFLOAT16",

@@ -78,9 +78,9 @@ class Symbols:
         self.known: dict[str, str] = {}
         self.fresh = 0
 
-    def value(self, x: ValueInfo, static: bool) -> Value:
-        """An input or output with its type."""
-        if x.type is None:
+    def value(self, x: ValueInfo, static: bool, columns: bool = False) -> Value:
+        """An input or output with its type; ``columns`` stand in the place of maps."""
+        if x.type is None or columns:
             return Value(x.name or "", None, None, static)
         kind = x.type.tensor_type
         if kind is None:

@@ -12,6 +12,7 @@ from . import elementwise as elementwise
 from . import indexing as indexing
 from . import losses as losses
 from . import making as making
+from . import ml as ml
 from . import movement as movement
 from . import norms as norms
 from . import pooling as pooling

@@ -84,8 +84,8 @@ def _one_hot(call: Call, places: Any, depth: Any, values: Any) -> Any:
 
 def _window(call: Call, size: Any, *weights: float) -> Any:
     """A sum of cosines over a window of a known size."""
-    (count,) = integers(size)
-    call.check_bytes(count, 8)
+    count = int(integers(size)[0])
+    call.check_bytes(count, 8, share=4)
     turns = 2 * np.pi * np.arange(count) / (count if call.get("periodic", 1) else count - 1)
     found = sum(w * np.cos(k * turns) for k, w in enumerate(weights))
     return np.asarray(found).astype(dtype_of(call.get("output_datatype", 1)))
