@@ -80,9 +80,7 @@ def test_an_array_that_is_joined_to_itself_twenty_times_runs():
 
 def test_constants_that_grow_beyond_what_weights_allow_are_refused(monkeypatch):
     monkeypatch.setattr("dlvm.onnx.graphs.MOST_BYTES", 1 << 20)
-    with pytest.raises(
-        dlvm.UserError, match=r"Concat.*makes 524,288 bytes of constants"
-    ) as caught:
+    with pytest.raises(dlvm.UserError, match=r"Concat.*makes 524,288 bytes of constants") as caught:
         dlvm.onnx.load(joined(40, x0=np.arange(8192)))()
     assert "inputs of the model" in str(caught.value)
 

@@ -14,6 +14,7 @@ pytest.importorskip("onnxruntime")
 
 from .test_load import NODE, WHOLE, F, helper, onnx, runtime
 
+tensor = onnx.numpy_helper.from_array
 X = np.random.default_rng(2).normal(size=(7, 4)).astype(np.float32)
 EDGES = np.array([[0, 0, 0, 0], [1, -2, 0.5, 2], [-1, -2, -3, -4]], np.float32)
 GAPS = np.where(X > 0.5, np.float32(np.nan), X)
@@ -198,6 +199,33 @@ def test_trees_that_score_one_class_of_two(transform: str, sign: int):
     trees = two_trees("class", MODES[:2]) | dict(classlabels_int64s=[4, 6], class_ids=[0] * 6)
     trees["class_weights"] = [0.5, 0.25, 0.2 * sign, 0.1, 0.3, 0.4 * sign]
     close("TreeEnsembleClassifier", X, outputs=2, post_transform=transform, **trees)
+
+
+@pytest.mark.parametrize("how", range(4))
+def test_an_ensemble_of_version_5(how: int):
+    """Both trees of ``two_trees``: three nodes that compare in different ways, and five leaves."""
+    trees = dict(
+        n_targets=2,
+        aggregate_function=how,
+        tree_roots=[0, 2],
+        nodes_featureids=[0, 1, 2],
+        nodes_modes=tensor(np.array([0, 3, 1], np.uint8)),
+        nodes_splits=tensor(np.array([0.5, X[0, 1], X[1, 2]], np.float32)),
+        nodes_truenodeids=[1, 1, 3],
+        nodes_trueleafs=[0, 1, 1],
+        nodes_falsenodeids=[0, 2, 4],
+        nodes_falseleafs=[1, 1, 1],
+        nodes_missing_value_tracks_true=[1, 0, 1],
+        leaf_targetids=[0, 1, 0, 1, 0],
+        leaf_weights=tensor(np.array([0.5, 0.25, 0.75, 0.3, 0.4], np.float32)),
+    )
+    ours = made("TreeEnsemble", X, version=5, **trees)
+    for x in (X, GAPS):
+        expected = runtime.InferenceSession(ours).run(None, {"x0": x})[0]
+        np.testing.assert_allclose(dlvm.onnx.load(ours)(x)[0], expected, rtol=1e-5, atol=1e-6)
+    raised = np.exp(dlvm.onnx.load(ours)(X)[0])
+    shares = dlvm.onnx.load(made("TreeEnsemble", X, version=5, post_transform=1, **trees))(X)[0]
+    np.testing.assert_allclose(shares, raised / raised.sum(1, keepdims=True), rtol=1e-5)
 
 
 def test_trees_that_go_round_are_refused():

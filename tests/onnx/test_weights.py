@@ -12,6 +12,7 @@ import dlvm
 pytest.importorskip("onnx", reason="pip install 'dlvm-compiler[onnx]' to run these tests")
 pytest.importorskip("onnxruntime")
 
+from .cases import cases
 from .test_extent import OPSETS
 from .test_gradients import NETS
 from .test_load import NODE, F, by_runtime, drawn, helper, made, onnx, value
@@ -248,6 +249,18 @@ def test_ten_steps_of_adam_leave_a_model_finite(name: str):
     m = dlvm.onnx.load(NETS[name].data())
     if m.weights:
         assert np.isfinite(trained(m, given(m))).all()
+
+
+@pytest.mark.drawn(3)
+def test_ten_steps_of_adam_leave_the_models_of_pytorch_finite(drawn_third: slice):
+    """Those that PyTorch has written for the package onnx."""
+    finite = 0
+    for case in [*cases("pytorch-converted", "pytorch-operator")][drawn_third]:
+        m = dlvm.onnx.load(case.data)
+        if m.weights and len(m.inputs) == 1:
+            assert np.isfinite(trained(m, case.sets[0][0][0])).all(), case.name
+            finite += 1
+    assert finite > 10
 
 
 def test_ten_steps_of_adam_leave_a_transformer_finite():

@@ -6,6 +6,7 @@ What an estimator has learned stands in attributes of its node, which are consta
 from __future__ import annotations
 
 from . import encoders as encoders
+from . import ensembles as ensembles
 from . import features as features
 from . import linear as linear
 from . import machines as machines

@@ -35,7 +35,12 @@ def floats(call: Call, name: str) -> Array:
 
 def transformed(call: Call, scores: Any) -> Any:
     """Scores after the node's ``post_transform``."""
-    match call.get("post_transform", "NONE"):
+    return transform(call, call.get("post_transform", "NONE"), scores)
+
+
+def transform(call: Call, name: str, scores: Any) -> Any:
+    """Scores after a function that is named."""
+    match name:
         case "NONE":
             return scores
         case "LOGISTIC":

@@ -29,13 +29,19 @@ COMPARISONS = {
     "BRANCH_NEQ": xp.not_equal,
 }
 LEAF = "LEAF"
+NOTHING = {"MIN": np.inf, "MAX": -np.inf}
+"""What a leaf gives to a target that it does not name, where that is not 0."""
 
 
 @dataclass(frozen=True)
 class Trees:
-    """The nodes of all trees: what each asks of which feature, and its two children by number."""
+    """The nodes of all trees: what each asks of which feature, and its two children by number.
+
+    ``chosen`` has for each node the place of its comparison among ``modes``.
+    """
 
     modes: list[str]
+    chosen: Array
     features: Array
     values: Array
     children: tuple[Array, Array]
@@ -74,19 +80,21 @@ def _trees(call: Call) -> tuple[Trees, dict[tuple[int, int], int]]:
         children.append(np.array(to, np.int32))
     _, first = np.unique(trees, return_index=True)
     roots = np.sort(first).astype(np.int32)
+    names = [m for m in dict.fromkeys(modes) if m != LEAF]
     found = Trees(
-        [m for m in dict.fromkeys(modes) if m != LEAF],
+        names,
+        np.array([names.index(m) if m != LEAF else 0 for m in modes]),
         np.where(leaf, 0, _whole(call, "nodes_featureids", count)).astype(np.int32),
         _numbers(call, "nodes_values", count),
         (children[0], children[1]),
         _whole(call, "nodes_missing_value_tracks_true", count) != 0,
         roots,
-        _levels(call, roots, children),
+        levels(call, roots, children),
     )
     return found, number
 
 
-def _levels(call: Call, roots: Array, children: list[Array]) -> int:
+def levels(call: Call, roots: Array, children: list[Array]) -> int:
     """The steps from the roots to the deepest leaf; nodes in a circle are refused."""
     at, steps = roots, 0
     while True:
@@ -100,9 +108,8 @@ def _levels(call: Call, roots: Array, children: list[Array]) -> int:
             )
 
 
-def _leaves(call: Call, trees: Trees, x: Any) -> Any:
+def _leaves(trees: Trees, x: Any) -> Any:
     """The leaf that each row reaches in each tree, (rows, trees)."""
-    modes = np.array([trees.modes.index(m) if m != LEAF else 0 for m in call["nodes_modes"]])
     start = xp.broadcast_to(trees.roots, (shape(x)[0], len(trees.roots)))
 
     def step(_: Any, at: Any) -> Any:
@@ -112,7 +119,7 @@ def _leaves(call: Call, trees: Trees, x: Any) -> Any:
 
         asked = xp.take_along_axis(x, of_node(trees.features), axis=1)
         bound = of_node(trees.values.astype(kind(x)))
-        true = _answers(trees.modes, modes, of_node, asked, bound)
+        true = _answers(trees, of_node, asked, bound)
         if trees.missing.any():
             true = true | (xp.isnan(asked) & of_node(trees.missing))
         return xp.where(true, *map(of_node, trees.children))
@@ -120,11 +127,11 @@ def _leaves(call: Call, trees: Trees, x: Any) -> Any:
     return fori_loop(0, trees.levels, step, start) if trees.levels else start
 
 
-def _answers(names: list[str], modes: Array, of_node: Any, asked: Any, bound: Any) -> Any:
+def _answers(trees: Trees, of_node: Any, asked: Any, bound: Any) -> Any:
     """Whether the comparison of each node holds."""
-    found = COMPARISONS[names[0]](asked, bound)
-    for k, name in enumerate(names[1:], 1):
-        found = xp.where(of_node(modes == k), COMPARISONS[name](asked, bound), found)
+    found = COMPARISONS[trees.modes[0]](asked, bound)
+    for k, name in enumerate(trees.modes[1:], 1):
+        found = xp.where(of_node(trees.chosen == k), COMPARISONS[name](asked, bound), found)
     return found
 
 
@@ -144,15 +151,18 @@ def _weights(
 
 
 def _sums(call: Call, x: Any, word: str, count: int, how: str = "SUM") -> Any:
-    """The scores of each row: what the leaves of all trees give, (rows, targets)."""
-    x = rows(x)
+    """The scores of each row by the lists of a node."""
     trees, number = _trees(call)
-    empty = {"MIN": np.inf, "MAX": -np.inf}.get(how, 0.0)
-    table = _weights(call, word, number, count, empty)
-    flat = xp.take(table, xp.reshape(_leaves(call, trees, x), (-1,)), axis=0)
-    given = xp.reshape(flat, (-1, len(trees.roots), count))
-    fold = {"MIN": xp.min, "MAX": xp.max}.get(how, xp.sum)
-    found = fold(given, axis=1)
+    return sums(trees, x, _weights(call, word, number, count, NOTHING.get(how, 0.0)), how)
+
+
+def sums(trees: Trees, x: Any, table: Array, how: str) -> Any:
+    """What the leaves of all trees give, by a table (nodes, targets): (rows, targets)."""
+    flat = xp.take(table, xp.reshape(_leaves(trees, rows(x)), (-1,)), axis=0)
+    given = xp.reshape(flat, (-1, len(trees.roots), table.shape[1]))
+    found = {"MIN": xp.min, "MAX": xp.max}.get(how, xp.sum)(given, axis=1)
+    if how in NOTHING:  # a target that no leaf names is 0
+        found = xp.where(found == NOTHING[how], xp.zeros_like(found), found)
     return found / len(trees.roots) if how == "AVERAGE" else found
 
 
