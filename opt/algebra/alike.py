@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dlvm.ir import Dim, Op, Value, rewrite
 from dlvm.ir.numerics import ROUNDING
 from dlvm.ops import Broadcast, Concat, Matmul, Permute, Reshape, Slice, transposed
-from dlvm.ops.families import Elementwise, Reduction
+from dlvm.ops.families import Contraction, Elementwise, Reduction
 
 MOST = 256
 """Operations of all formulas that are looked at."""
@@ -106,7 +106,7 @@ class Alike:
             if (found := self.batch(each)) is None:
                 return None
             operands.append(found)
-        self.products += isinstance(first, Matmul)
+        self.products += isinstance(first, Contraction)
         return first.rebuild(operands, **first.batched(self.count))
 
 
@@ -117,7 +117,7 @@ def _repeated(x: Value, count: int) -> Value:
 
 def _is_pointwise_in_batches(op: Op) -> bool:
     """Whether an operation says how it is batched, has one result and cannot raise an error."""
-    kinds = Matmul | Permute | Reshape | Broadcast | Elementwise | Reduction
+    kinds = Contraction | Permute | Reshape | Broadcast | Elementwise | Reduction
     return isinstance(op, kinds) and op.results == (op,) and not op.may_raise
 
 

@@ -15,8 +15,9 @@ from dlvm.ir import Function, Op, TensorType, Value
 from dlvm.ir.decisions import may_replace
 from dlvm.ir.numerics import LICENSED, ROUNDING, current_mode
 from dlvm.ir.rewrite import Env, mapped, transform
-from dlvm.ops import Concat, Matmul, Update
+from dlvm.ops import Concat, Update
 from dlvm.ops.arrays.windows import joined_windows
+from dlvm.ops.families import Contraction
 from dlvm.opt.facts import needed
 from dlvm.passes import function_pass
 
@@ -29,7 +30,7 @@ Likeness = tuple[type[Op], tuple[TensorType, ...], tuple[TensorType, ...]]
 @function_pass
 def batch_pieces(fn: Function) -> Function:
     """Compute what is joined of pieces that are computed alike in batches, where that is faster."""
-    if ROUNDING not in LICENSED[current_mode()] or Matmul not in fn.kinds:
+    if ROUNDING not in LICENSED[current_mode()] or not _has_products(fn):
         return fn
     joined = _joined(fn)
     for count in sorted({len(op.xs) for op in joined.ops if isinstance(op, Concat)} - {1}):
@@ -82,9 +83,13 @@ def _likeness(op: Op) -> Likeness:
 
 
 def _time_of(op: Op) -> int:
-    return cost.work(op).time + cost.LAUNCH * isinstance(op, Matmul)
+    return cost.work(op).time + cost.LAUNCH * isinstance(op, Contraction)
 
 
 def _time(counted: Counter[tuple[Likeness, int]]) -> int:
     """The time of all of them, in picoseconds."""
     return sum(time * n for (_, time), n in counted.items())
+
+
+def _has_products(fn: Function) -> bool:
+    return any(issubclass(kind, Contraction) for kind in fn.kinds)

@@ -7,7 +7,7 @@ ledger knows both: it counts the uses of every value, and finds operations by wh
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,9 @@ from dlvm import cost
 from dlvm.cost import Work, work
 from dlvm.ir import Builder, Op, Part, Value
 from dlvm.ir.rewrite import Env, renewed
-from dlvm.ops import Add, Assume, Matmul, Mul, Neg, Permute, Sub
+from dlvm.ops import Add, Assume, Mul, Neg, Permute, Sub
+from dlvm.ops.families import Contraction
+from dlvm.opt.beforehand import is_prepared
 from dlvm.opt.facts import pure
 
 
@@ -28,6 +30,8 @@ class Proposal:
     ops: tuple[Op, ...]
     before: Work
     after: Work
+    gone: Work
+    """The cost of what is replaced by nothing of its kind and cost."""
 
     @property
     def saved(self) -> Work:
@@ -41,8 +45,8 @@ class Proposal:
 
     @property
     def pays(self) -> bool:
-        """Whether it saves a large enough part of what goes."""
-        return self.gain * cost.WORTH > self.before.time
+        """Whether it saves a large enough part of what goes, and does not come again."""
+        return self.gain * cost.WORTH > self.gone.time
 
 
 PASSING = Permute | Neg | Add | Sub | Mul | Assume
@@ -59,7 +63,7 @@ class Ledger:
         self._work: dict[Op, Work] = {}
         self._factors: set[Value] = set()
         for op in reversed(ops):
-            if isinstance(op, Matmul) or (op in self._factors and isinstance(op, PASSING)):
+            if isinstance(op, Contraction) or (op in self._factors and isinstance(op, PASSING)):
                 self._factors.update(op.operands)
         for v in (*(v for op in ops for v in op.operands), *results):
             self.uses[v] += 1
@@ -93,11 +97,12 @@ class Ledger:
         if value is None or value is op:
             return None
         ops, value = self._without_twins(builder.ops, value)
-        after = Work.sum(map(self.work, ops))
         changes = self._book(op, ops, value)
-        before = Work.sum(map(self.work, self._idle_after(op, changes)))
+        idle = self._idle_after(op, changes)
         self._undo(changes)
-        return Proposal(value, ops, before, after)
+        before, after = self._counted(idle), self._counted(ops)
+        works = (Work.sum(w for _, w in c.elements()) for c in (before, after, before - after))
+        return Proposal(value, ops, *works)
 
     def accept(self, op: Op, chosen: Proposal) -> None:
         """Books a proposal; what became idle is found in ``idle``."""
@@ -105,13 +110,17 @@ class Ledger:
         if op in self._factors:
             self._factors.add(chosen.value)
         for new in chosen.ops:
-            self._factors.update(new.operands if isinstance(new, Matmul) else ())
+            self._factors.update(new.operands if isinstance(new, Contraction) else ())
 
     def work(self, op: Op) -> Work:
-        """The cost of an operation, with usual numbers for open sizes."""
+        """The cost of an operation, with usual numbers for open sizes; none if it is prepared."""
         if (found := self._work.get(op)) is None:
-            found = self._work[op] = work(op)
+            found = self._work[op] = Work() if is_prepared(op) else work(op)
         return found
+
+    def _counted(self, ops: Iterable[Op]) -> Counter[tuple[type[Op], Work]]:
+        """How often each kind of operation occurs, with its cost."""
+        return Counter((type(op), self.work(op)) for op in ops)
 
     def _without_twins(self, built: Sequence[Op], value: Value) -> tuple[tuple[Op, ...], Value]:
         """The operations that a value needs and that are not there yet."""

@@ -9,7 +9,8 @@ from dlvm.ir import RULES, Builder, Function, Op, Value
 from dlvm.ir.decisions import may_replace
 from dlvm.ir.numerics import LICENSED, Mode, current_mode
 from dlvm.ir.rewrite import Env, followed, rebuilt, renewed
-from dlvm.ops import Add, Matmul, Sub
+from dlvm.ops import Add, Sub
+from dlvm.ops.families import Contraction
 from dlvm.opt.facts import needed
 from dlvm.passes import finite_function_pass
 
@@ -69,7 +70,7 @@ def _rearranged(ops: Iterable[Op], ledger: Ledger, env: Env, laws: Laws, inner: 
         pending = [first]
         while pending:
             op = _followed(pending.pop(), env, ledger)
-            waits = not inner and isinstance(op, Matmul | Add | Sub) and ledger.inside(op)
+            waits = not inner and isinstance(op, Contraction | Add | Sub) and ledger.inside(op)
             chosen = None if waits else _best(ledger, op, laws)
             if chosen is None:
                 ledger.keep(op)
@@ -118,14 +119,15 @@ def _proposers(op: Op, ledger: Ledger, laws: Laws) -> Iterator[Proposer]:
     """Every law for the operation; last the order of a product, in each way of taking it apart."""
     found = laws.get(type(op), ())
     yield from ((law, law) for law in found if law is not cheapest_order)
-    if isinstance(op, Matmul) and cheapest_order in found:
+    if isinstance(op, Contraction) and cheapest_order in found:
         for opened in _ways(op, ledger):
             yield cheapest_order, partial(reordered, opened=opened)
 
 
-def _ways(op: Matmul, ledger: Ledger) -> list[MayTakeApart]:
+def _ways(op: Contraction, ledger: Ledger) -> list[MayTakeApart]:
     """To take everything apart, to leave what others use, and to leave all: those that differ."""
+    x, y = op.operands
     found: dict[tuple[Factor, ...], MayTakeApart] = {}
     for opened in (everything, ledger.alone, nothing):
-        found.setdefault(tuple(flat(op.x, op.y, opened).factors), opened)
+        found.setdefault(tuple(flat(x, y, opened).factors), opened)
     return list(found.values())

@@ -1,7 +1,7 @@
 """Matrices that are known by how they are made: diagonals, identities, one-hot rows, outer ones.
 
 Each function looks at the operations that make a value and answers with the vector, index or
-factor from which it is made, or None. None of them builds an operation.
+factor from which it is made, or None. None of them builds an operation but a reshape.
 """
 
 from __future__ import annotations
@@ -10,6 +10,10 @@ from dlvm.ir import Value
 from dlvm.ir.knowledge import properties_of
 from dlvm.ops import Broadcast, Cast, Equal, Iota, Mul, Reshape, Select
 from dlvm.ops.literals import is_splat
+from dlvm.opt.beforehand import is_known
+
+Columns = tuple[Value, tuple[int, ...]]
+"""Numbers, and the axes of a value along which they lie; along others they are repeated."""
 
 
 def scalar_of(value: Value) -> Value | None:
@@ -122,3 +126,15 @@ def kronecker_of(value: Value) -> tuple[Value, Value] | None:
             return (a, b) if to == (m * p, n * q) else None
         case _:
             return None
+
+
+def known_columns(value: Value) -> Columns | None:
+    """Known numbers that lie along some axes of a value, of which each has more than one place."""
+    x, axes = value, tuple(range(value.type.rank))
+    if isinstance(value, Broadcast):
+        x, axes = value.x, value.axes
+    several = [i for i, n in enumerate(x.shape) if n != 1]
+    if not several or not is_known(x):
+        return None
+    shape = tuple(x.shape[i] for i in several)
+    return x if x.shape == shape else Reshape(x, shape), tuple(axes[i] for i in several)

@@ -8,17 +8,17 @@ themselves, each with the ``Recipe`` by which it was computed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from dlvm.cost import Work, size_in_bytes, work
 from dlvm.ir import Array, Builder, Function, Module, Op, Param, Value
-from dlvm.ir.dims import Expr, evaluate
+from dlvm.ir.dims import evaluate
 from dlvm.ir.recipe import Recipe
 from dlvm.ir.rewrite import Env, place, transform
 from dlvm.ops import Constant
-from dlvm.ops.families import Creation, Elementwise, IndexMap, Reduction
+from dlvm.ops.families import Creation, IndexMap
 from dlvm.ops.literals import LOOKED_AT, TOLD, constant_array, unread
 from dlvm.ops.patterns import is_transpose
+from dlvm.opt.beforehand import same_everywhere
 from dlvm.passes import function_pass
 
 
@@ -70,7 +70,7 @@ class _Known:
         self._large: set[Value] = set()
         """Those that depend on these, or on other large constants."""
         for op in fn.ops:
-            if _same_everywhere(op) and self.ops.issuperset(op.operands):
+            if same_everywhere(op) and self.ops.issuperset(op.operands):
                 self.ops.add(op)
                 if unread(op) or not self._unread.isdisjoint(op.operands):
                     self._unread.add(op)
@@ -125,23 +125,6 @@ class _Known:
                 place(builder, o, env)
         fn = Function("prepared", tuple(params), tuple(builder.ops), (env.get(op, op),))
         return Recipe(Module((fn,)), tuple(arrays))
-
-
-def _same_everywhere(op: Op) -> bool:
-    """Whether all machines compute the same bits, of sizes that are known."""
-    if op.results != (op,) or op.may_raise or _is_open((op.type.shape, *op.attributes.values())):
-        return False
-    if isinstance(op, Elementwise):
-        return op.ulp <= 0.5
-    moved = isinstance(op, IndexMap | Creation)
-    return moved or (isinstance(op, Reduction) and not op.dtype.is_float)
-
-
-def _is_open(attribute: Any) -> bool:
-    """Whether a size that is not known while tracing stands in an attribute."""
-    if isinstance(attribute, tuple):
-        return any(map(_is_open, attribute))  # pyright: ignore[reportUnknownArgumentType]
-    return isinstance(attribute, Expr)
 
 
 def _is_a_part(op: Op) -> bool:
