@@ -38,17 +38,28 @@ def qr(work: Work, op: QR, line: Index) -> None:
 
 
 class Reflections:
-    """Makes an upper triangle of a matrix, with the reflectors below the diagonal."""
+    """Makes an upper triangle of a matrix, with the reflectors below the diagonal.
+
+    If their ``scales`` are given the reflectors are there already.
+    """
 
     def __init__(
-        self, work: Work, x: Matrix, shape: tuple[Dim, Dim], line: Index, blocked: bool = False
+        self,
+        work: Work,
+        x: Matrix,
+        shape: tuple[Dim, Dim],
+        line: Index,
+        blocked: bool = False,
+        scales: Matrix | None = None,
     ) -> None:
         self.work, self.x, self.shape, self.line = work, x, shape, line
         nest, (m, n) = work.nest, shape
         self.size = minimum(m, n)
-        self.scales = self.room("scales", (self.size, 1))
-        self.total = self.room("sums", (1, n))
+        self.scales = scales or self.room("scales", (self.size, 1))
+        self.total = self.room("totals", (1, n))
         self.blocks = Blocks(self) if blocked else None
+        if scales is not None:
+            return
         if self.blocks is not None:
             self.blocks.reflect()
             return

@@ -1,4 +1,8 @@
-"""The loops of eigenvalues and of singular values: Jacobi rotations, sweep by sweep."""
+"""The loops of eigenvalues and of singular values.
+
+Symmetric matrices go by way of three diagonals, and few rows by Jacobi rotations, as singular
+values do.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,16 @@ from dlvm.ir import BOOL, I64, Dim
 from dlvm.ir.dims import minimum
 from dlvm.ir.positions import Index
 from dlvm.ops import Eigh, Svd
+from dlvm.ops.factorisations import tridiagonal
+from dlvm.ops.factorisations.eigh import ROTATED
 from dlvm.ops.factorisations.rotations import SWEEPS
 from dlvm.ops.factorisations.svd import bound
 
+from .blocks import PANEL
+from .ql import QL, chosen
 from .reflections import Reflections, identity
 from .rotations import angle, finite, in_order, largest, pairs, rotate, sign
+from .tridiagonal import Tridiagonal
 from .workspace import Matrix, Work
 
 APART = 8
@@ -32,18 +41,89 @@ def _eps(work: Work) -> float:
 
 
 def eigh(work: Work, op: Eigh, line: Index) -> None:
-    """The matrix becomes diagonal; ``V'`` takes the rotations of its rows."""
+    """By rotations or, of more than ``ROTATED`` rows, by three diagonals; an open size has both."""
     nest, words, n = work.nest, work.words, op.a.shape[-1]
-    x, values = _room(work, "rotated", line, (n, n + APART)), _room(work, "values", line, (n, 1))
-    w, v = op.results
-    rows = [_room(work, "vectors", line, (n, n))] if v in work.targets else []
+    x = _room(work, "full", line, (n, n + APART))
+    values = _room(work, "values", line, (n + 1, 1))
+    rows = _room(work, "rows", line, (n, n)) if op.results[1] in work.targets else None
     with nest.loop("serial", n, "i") as i, nest.loop("serial", i + 1) as j:
         found = work.element(op.a, (*line, i, j))
         x.store(i, j, found)
         x.store(j, i, found)
-    for y in rows:
-        identity(work, y, n, n)
     whole = finite(work, (n, n), x.load)
+    few, some, many = _sizes(work, n)
+    if few is not False:
+        with chosen(work, few):
+            _rotated(work, x, values, rows, n)
+    for blocked, condition in ((False, some), (True, many)):
+        if condition is not False:
+            with chosen(work, condition):
+                _reduced(work, x, values, rows, n, whole, blocked, line)
+    in_order(work, values, n, *(((rows, n),) if rows is not None else ()))
+    nan, (w, v) = work.number(float("nan")), op.results
+    if w in work.targets:
+        with nest.loop(work.kind, n) as i:
+            work.result(w, (*line, i), words.select(whole, values.load(i, 0), nan))
+    if rows is None:
+        return
+    with nest.loop(work.kind, n) as j:
+        turned = sign(work, lambda i: rows.load(j, i), n)
+        with nest.loop("serial", n) as i:
+            element = words.binary("mul", rows.load(j, i), turned)
+            work.result(v, (*line, i, j), words.select(whole, element, nan))
+
+
+def _sizes(work: Work, n: Dim) -> tuple[Scalar | bool, ...]:
+    """Whether there are few rows, some, or many: for rotations, plain steps and panels.
+
+    A lane of a GPU takes plain steps of many as well.
+    """
+    most = 2**62 if work.kind == "serial" else PANEL
+    if isinstance(n, int):
+        return n <= ROTATED, ROTATED < n <= most, most < n
+    words, size = work.words, work.nest.size(n)
+    few, not_many = (words.binary("le", size, words.constant(m, I64)) for m in (ROTATED, most))
+    beyond, many = (words.binary("lt", words.constant(m, I64), size) for m in (ROTATED, most))
+    some = words.binary("and", beyond, not_many)
+    return few, some, many if work.kind != "serial" else False
+
+
+def _reduced(
+    work: Work,
+    x: Matrix,
+    values: Matrix,
+    rows: Matrix | None,
+    n: Dim,
+    whole: Scalar,
+    blocked: bool,
+    line: Index,
+) -> None:
+    """Three diagonals, and then rotations of the vectors of their reflections."""
+    words = work.words
+    scale = _scale(work, largest(work, (n, n), x.load), float(tridiagonal.bound(work.dtype.numpy)))
+
+    def divided(i: Dim, j: Dim) -> None:
+        found = words.binary("div", x.load(i, j), scale)
+        x.store(i, j, words.select(whole, found, work.number(0)))
+
+    work.each(n, n, divided)
+    part = work.number(_eps(work) / tridiagonal.TINY)
+    least = words.binary("mul", largest(work, (n, n), x.load), part)
+    three = Tridiagonal(work, x, values, n, line, least)
+    (three.by_panels if blocked else three.by_steps)()
+    if rows is not None:
+        shape = n, n
+        q = Reflections(work, three.reflectors, shape, line, blocked, three.scales).unitary()
+        work.each(n, n, lambda i, j: rows.store(i, j, q.load(j, i)))
+    QL(work, n, (values, three.beside), least, rows, line)
+    work.each(n, 1, lambda i, _: values.store(i, 0, words.binary("mul", values.load(i, 0), scale)))
+
+
+def _rotated(work: Work, x: Matrix, values: Matrix, rows: Matrix | None, n: Dim) -> None:
+    """The matrix becomes diagonal; ``V'`` takes the rotations of its rows."""
+    nest, words = work.nest, work.words
+    if rows is not None:
+        identity(work, rows, n, n)
     limit = words.binary("mul", largest(work, (n, n), x.load), work.number(_eps(work)))
     again = nest.local("again", BOOL, 1)
     nest.store(again, 0, words.constant(True, BOOL))
@@ -52,20 +132,9 @@ def eigh(work: Work, op: Eigh, line: Index) -> None:
         nest.store(again, 0, active)
         with pairs(work, active, n) as pair:
             cosine, sine = _both_sides(work, x, pair, n)
-            for y in rows:
-                rotate(work, y, pair, cosine, sine, n)
+            if rows is not None:
+                rotate(work, rows, pair, cosine, sine, n)
     work.each(n, 1, lambda i, _: values.store(i, 0, x.load(i, i)))
-    in_order(work, values, n, *((y, n) for y in rows))
-    nan = work.number(float("nan"))
-    if w in work.targets:
-        with nest.loop(work.kind, n) as i:
-            work.result(w, (*line, i), words.select(whole, values.load(i, 0), nan))
-    for y in rows:
-        with nest.loop(work.kind, n) as j:
-            turned = sign(work, lambda i, y=y, j=j: y.load(j, i), n)
-            with nest.loop("serial", n) as i:
-                element = words.binary("mul", y.load(j, i), turned)
-                work.result(v, (*line, i, j), words.select(whole, element, nan))
 
 
 def _beside(work: Work, x: Matrix, n: Dim, again: Scalar) -> Scalar:
@@ -110,7 +179,8 @@ def svd(work: Work, op: Svd, line: Index) -> None:
         return work.element(op.a, (*line, i, j))
 
     whole = finite(work, (m, n), element)
-    scale = _scale(work, largest(work, (m, n), element))
+    low = float(bound(work.dtype.numpy))
+    scale = _scale(work, largest(work, (m, n), element), low)
     work.each(n, m, lambda j, i: x.store(j, i, words.binary("div", element(i, j), scale)))
     identity(work, rows, n, n)
     _orthogonal(work, x, rows, (m, n))
@@ -149,10 +219,9 @@ def svd(work: Work, op: Svd, line: Index) -> None:
                 work.result(result, place, words.select(whole, found, nan))
 
 
-def _scale(work: Work, most: Scalar) -> Scalar:
-    """What squares are taken relative to: 1, where neither over- nor underflows."""
+def _scale(work: Work, most: Scalar, low: float) -> Scalar:
+    """What a matrix is divided by: 1, where neither its largest element nor its inverse is low."""
     words, one = work.words, work.number(1)
-    low = float(bound(work.dtype.numpy))
     high = words.binary("le", most, work.number(1 / low))
     ordinary = words.binary("and", words.binary("le", work.number(low), most), high)
     none = words.binary("eq", most, work.number(0))
