@@ -107,6 +107,16 @@ def eigenvalues(found: Any, a: Any) -> tuple[Any, Any]:
     return (found - np.linalg.eigvalsh(a))[..., None, :], size(a)
 
 
+def singular(found: Any, a: Any) -> tuple[Any, Any]:
+    """``U S V - A``."""
+    return found[0] * found[1][..., None, :] @ found[2] - a, size(a)
+
+
+def singular_values(found: Any, a: Any) -> tuple[Any, Any]:
+    """Singular values beside those of NumPy."""
+    return (found - np.linalg.svd(a, compute_uv=False))[..., None, :], size(a)
+
+
 def size(x: Any) -> Any:
     """The largest sum of magnitudes in a column."""
     return np.abs(x).sum(-2).max(-1)
@@ -128,6 +138,10 @@ WORDS = {
     "qr": Word(lambda x: tuple(LINALG.qr(x)), np.linalg.qr, general, rotated),
     "eigh": Word(lambda x: tuple(LINALG.eigh(x)), np.linalg.eigh, symmetric, eigen),
     "eigvalsh": Word(LINALG.eigvalsh, np.linalg.eigvalsh, symmetric, eigenvalues),
+    "svd": Word(lambda x: tuple(LINALG.svd(x)), np.linalg.svd, general, singular),
+    "svdvals": Word(
+        LINALG.svdvals, partial(np.linalg.svd, compute_uv=False), general, singular_values
+    ),
 }
 
 

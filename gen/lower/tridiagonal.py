@@ -1,4 +1,4 @@
-"""Symmetric matrices with three diagonals: made by reflections, and made diagonal by implicit QL.
+"""Three diagonals of a symmetric matrix, by reflections of rows and columns.
 
 A reflection of rows and columns leaves of a column the element below the diagonal (Golub and Van
 Loan, 8.3). Of more than 64 rows the matrix takes in the reflections of a panel at once, by a
@@ -14,6 +14,7 @@ from dlvm.ir.dims import minimum
 from dlvm.ir.positions import Index
 
 from .blocks import Factors, Span, block, multiply, subtract
+from .sweeps import Band
 from .workspace import Matrix, Work
 
 WIDTH = 32
@@ -23,20 +24,18 @@ WIDTH = 32
 class Tridiagonal:
     """Reduces a full symmetric matrix in scratch memory, which is spoilt.
 
-    The diagonals go to ``diagonal`` and ``beside``. Column k of ``reflectors``, below the
+    The diagonals go to ``band``. Column k of ``reflectors``, below the
     diagonal, is the reflector of row k - 1 and leaves the rows before k alone, as that of a QR
-    factorisation does; column 0 has none. What is no larger than ``least`` is nothing.
+    factorisation does; column 0 has none.
     """
 
-    def __init__(
-        self, work: Work, x: Matrix, diagonal: Matrix, n: Dim, line: Index, least: Scalar
-    ) -> None:
-        self.work, self.x, self.n, self.least = work, x, n, least
+    def __init__(self, work: Work, x: Matrix, band: Band, line: Index) -> None:
+        self.work, self.x, self.n, self.band = work, x, band.n, band
+        n = band.n
 
         def room(name: str, rows: Dim, columns: Dim) -> Matrix:
             return work.room(name, line, (rows, columns), work.batch, work.dtype)
 
-        self.diagonal, self.beside = diagonal, room("beside", n + 1, 1)
         self.reflectors, self.scales = room("reflectors", n, n), room("scales", n + 1, 1)
         self.left, self.right = room("left", 2 * WIDTH, n), room("right", 2 * WIDTH, n)
         self.sums = room("sums", 2 * WIDTH, 1)
@@ -114,17 +113,12 @@ class Tridiagonal:
         """
         work, nest, words, x, n = self.work, self.work.nest, self.work.words, self.x, self.n
         first, count = x.load(k, k + 1), n - 2 - k
-
-        def squares(total: Scalar, i: Dim) -> Scalar:
-            element = x.load(k, k + 2 + i)
-            return words.binary("add", total, words.binary("mul", element, element))
-
-        below = work.folded(count, work.number(0), squares)
-        none = words.binary("le", below, words.binary("mul", self.least, self.least))
+        below = work.dot(count, lambda i: x.load(k, k + 2 + i))
+        none = words.binary("le", below, words.binary("mul", self.band.least, self.band.least))
         square = words.binary("mul", first, first)
         length = words.unary("sqrt", words.binary("add", square, below))
         end = words.unary("neg", words.binary("copysign", length, first))
-        self.beside.store(k, 0, words.select(none, first, end))
+        self.band.put_beside(k, words.select(none, first, end))
         apart = words.binary("sub", first, end)
         zero, one = work.number(0), work.number(1)
         self.left.store(row, k + 1, one)
@@ -155,12 +149,7 @@ class Tridiagonal:
         """``w = s A v - (s^2/2) (v' A v) v``, and both vectors in both of the panel's matrices."""
         work, nest, words, count = self.work, self.work.nest, self.work.words, self.n - 1 - k
         v, w = self.left, self.right
-
-        def products(total: Scalar, i: Dim) -> Scalar:
-            part = words.binary("mul", v.load(row, k + 1 + i), w.load(row, k + 1 + i))
-            return words.binary("add", total, part)
-
-        dot = work.folded(count, work.number(0), products)
+        dot = work.dot(count, lambda i: v.load(row, k + 1 + i), lambda i: w.load(row, k + 1 + i))
         half = words.binary("mul", words.binary("mul", scale, work.number(0.5)), dot)
         with nest.loop(work.kind, count) as j:
             at = k + 1 + j
@@ -173,6 +162,6 @@ class Tridiagonal:
     def _finish(self) -> None:
         """The diagonal is where it was, and reflector 0 is none."""
         zero, n = self.work.number(0), self.n
-        self.work.each(n, 1, lambda i, _: self.diagonal.store(i, 0, self.x.load(i, i)))
+        self.work.each(n, 1, lambda i, _: self.band.put(i, self.x.load(i, i)))
         self.work.each(n, 1, lambda i, _: self.reflectors.store(i, 0, zero))
         self.scales.store(0, 0, zero)

@@ -17,6 +17,8 @@ from .qr import unitary
 
 MOST = 30
 """Sweeps for each row, at most: they need some 1.7."""
+LANES = 8
+"""Sums that a sum of products is made of."""
 TINY = 64
 """Elements beside the diagonal that are this much less than a rounding error of the largest one
 are nothing."""
@@ -52,7 +54,7 @@ def _reduced(x: Array, least: Array) -> tuple[Array, Array, Array]:
     e, reflectors = np.zeros((count, n), x.dtype), np.zeros_like(x)
     scales = [np.zeros(count, x.dtype)]
     for k in range(n - 1):
-        v, scale, e[:, k] = _reflector(x[:, k, k + 1 :], least)
+        v, scale, e[:, k] = reflector(x[:, k, k + 1 :], least)
         reflectors[:, k + 2 :, k + 1] = v[:, 1:]
         scales.append(scale)
         _both_sides(x[:, k + 1 :, k + 1 :], v, scale)
@@ -60,10 +62,10 @@ def _reduced(x: Array, least: Array) -> tuple[Array, Array, Array]:
     return np.diagonal(x, 0, 1, 2).copy(), e, rows
 
 
-def _reflector(x: Array, least: Array) -> tuple[Array, Array, Array]:
+def reflector(x: Array, least: Array) -> tuple[Array, Array, Array]:
     """The reflector of a vector, its factor, and the multiple of the first unit that is left."""
     first, zero = x[:, 0], np.zeros((len(x), 1), x.dtype)
-    below = np.add.accumulate(np.concatenate((zero, x[:, 1:] * x[:, 1:]), 1), 1)[:, -1]
+    below = dot(x[:, 1:], x[:, 1:])
     none = below <= least * least
     end = -np.copysign(np.sqrt(first * first + below), first)
     v = np.where(none[:, None], zero, x / (first - end)[:, None])
@@ -71,12 +73,21 @@ def _reflector(x: Array, least: Array) -> tuple[Array, Array, Array]:
     return v, np.where(none, zero[:, 0], (end - first) / end), np.where(none, first, end)
 
 
+def dot(x: Array, y: Array) -> Array:
+    """Sums of products along rows: ``LANES`` chains, their sum, and then what is left of a row."""
+    products = x * y
+    *batch, count = products.shape
+    whole = count // LANES * LANES
+    zero = np.zeros((*batch, 1, LANES), x.dtype)
+    lanes = np.concatenate((zero, products[..., :whole].reshape(*batch, -1, LANES)), -2)
+    chains = np.add.accumulate(lanes, -2)[..., -1, :]
+    return np.add.accumulate(np.concatenate((chains, products[..., whole:]), -1), -1)[..., -1]
+
+
 def _both_sides(x: Array, v: Array, scale: Array) -> None:
     """``X - v w' - w v'`` with ``w = t X v - (t^2/2) (v' X v) v`` for a factor t."""
     p = np.add.accumulate(v[:, :, None] * x, 1)[:, -1]
-    zero = np.zeros((len(x), 1), x.dtype)
-    dot = np.add.accumulate(np.concatenate((zero, v * p), 1), 1)[:, -1]
-    half = scale * np.asarray(0.5, x.dtype) * dot
+    half = scale * np.asarray(0.5, x.dtype) * dot(v, p)
     w = scale[:, None] * (p - half[:, None] * v)
     x -= v[:, :, None] * w[:, None, :]
     x -= w[:, :, None] * v[:, None, :]
@@ -86,13 +97,13 @@ def _ql(d: Array, e: Array, rows: Array, least: Array) -> None:
     """Make one matrix diagonal."""
     n, first = len(d), 0
     for _ in range(MOST * n):
-        first, last = _block(d, e, least, first)
+        first, last = block(d, e, least, first)
         if first == n:
             return
         _sweep(d, e, rows, first, last)
 
 
-def _block(d: Array, e: Array, least: Array, start: int) -> tuple[int, int]:
+def block(d: Array, e: Array, least: Array, start: int) -> tuple[int, int]:
     """The first row that is not cut from the next, and the last one below that is not."""
     size = np.abs(d)
     limits = np.maximum(least, np.finfo(d.dtype).eps * (size[start:-1] + size[start + 1 :]))
@@ -110,17 +121,28 @@ def _sweep(d: Array, e: Array, rows: Array, first: int, last: int) -> None:
     below = slope + np.copysign(np.sqrt(slope * slope + one), slope)
     g = d[last] - d[first] + e[first] / below
     p, s, c = zero, one, one
-    least = d.dtype.type(np.finfo(d.dtype).tiny / np.finfo(d.dtype).eps)
     for i in reversed(range(first, last)):
         f, b = s * e[i], c * e[i]
-        square = f * f + g * g
-        root = np.sqrt(square)
-        none, over = square < least, one / root
-        c, s, e[i + 1] = (one, zero, zero) if none else (g * over, f * over, root)
+        c, s, e[i + 1] = turn(g, f)
         high = d[i + 1] - p
         r = (d[i] - high) * s + two * (c * b)
         p = s * r
         d[i + 1], g = high + p, c * r - b
-        here, after = rows[i].copy(), rows[i + 1].copy()
-        rows[i + 1], rows[i] = c * after + s * here, c * here - s * after
+        rotate_up(rows, i, c, s)
     d[first], e[first], e[last] = d[first] - p, g, zero
+
+
+def turn(f: Array, g: Array) -> tuple[Array, Array, Array]:
+    """Cosine and sine of the rotation that makes ``[r, 0]`` of ``[f, g]``, and r; none if tiny."""
+    info, square = np.finfo(f.dtype), f * f + g * g
+    if square < f.dtype.type(info.tiny / info.eps):
+        return f.dtype.type(1), f.dtype.type(0), f.dtype.type(0)
+    root = np.sqrt(square)
+    over = f.dtype.type(1) / root
+    return f * over, g * over, root
+
+
+def rotate_up(rows: Array, i: int, c: Array, s: Array) -> None:
+    """Row i + 1 and row i become sums of both."""
+    here, after = rows[i].copy(), rows[i + 1].copy()
+    rows[i + 1], rows[i] = c * after + s * here, c * here - s * after
