@@ -145,11 +145,12 @@ class Sweeps:
         ``first`` is n where there is none.
         """
         nest, words, n = self.work.nest, self.work.words, self.n
-        start = nest.bind("start", nest.load(self.first, 0), n)
+        behind = words.binary("sub", nest.size(n - 1), nest.load(self.first, 0))
+        rows = nest.bind("rows", words.binary("max", behind, nest.size(0)), n - 1)
         cut = nest.local("cut", I64, 1)
         for state, at in ((self.first, n), (self.end, n - 1), (cut, n - 1)):
             self._set(state, at)
-        with nest.loop("serial", n - 1 - start, "t") as t:
+        with nest.loop("serial", rows, "t") as t:
             i = n - 2 - t
             small, here, last = self._is_small(i), nest.size(i), nest.load(cut, 0)
             first, end = nest.load(self.first, 0), nest.load(self.end, 0)
