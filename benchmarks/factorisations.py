@@ -49,6 +49,12 @@ def general(rng: np.random.Generator, shape: tuple[int, ...]) -> tuple[Any, ...]
     return (rng.standard_normal(shape),)
 
 
+def symmetric(rng: np.random.Generator, shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """One that is symmetric."""
+    x = rng.standard_normal(shape)
+    return (x + x.swapaxes(-1, -2),)
+
+
 def definite(rng: np.random.Generator, shape: tuple[int, ...]) -> tuple[Any, ...]:
     """One that is positive definite."""
     x = rng.standard_normal(shape)
@@ -91,6 +97,26 @@ def rotated(found: Any, a: Any) -> tuple[Any, Any]:
     return found[0] @ found[1] - a, size(a)
 
 
+def eigen(found: Any, a: Any) -> tuple[Any, Any]:
+    """``A V - V W``."""
+    return a @ found[1] - found[1] * found[0][..., None, :], size(a)
+
+
+def eigenvalues(found: Any, a: Any) -> tuple[Any, Any]:
+    """Eigenvalues beside those of NumPy."""
+    return (found - np.linalg.eigvalsh(a))[..., None, :], size(a)
+
+
+def singular(found: Any, a: Any) -> tuple[Any, Any]:
+    """``U S V - A``."""
+    return found[0] * found[1][..., None, :] @ found[2] - a, size(a)
+
+
+def singular_values(found: Any, a: Any) -> tuple[Any, Any]:
+    """Singular values beside those of NumPy."""
+    return (found - np.linalg.svd(a, compute_uv=False))[..., None, :], size(a)
+
+
 def size(x: Any) -> Any:
     """The largest sum of magnitudes in a column."""
     return np.abs(x).sum(-2).max(-1)
@@ -110,6 +136,12 @@ WORDS = {
     "solve 1": Word(LINALG.solve, np.linalg.solve, one_side, solved),
     "inv": Word(LINALG.inv, np.linalg.inv, general, inverted),
     "qr": Word(lambda x: tuple(LINALG.qr(x)), np.linalg.qr, general, rotated),
+    "eigh": Word(lambda x: tuple(LINALG.eigh(x)), np.linalg.eigh, symmetric, eigen),
+    "eigvalsh": Word(LINALG.eigvalsh, np.linalg.eigvalsh, symmetric, eigenvalues),
+    "svd": Word(lambda x: tuple(LINALG.svd(x)), np.linalg.svd, general, singular),
+    "svdvals": Word(
+        LINALG.svdvals, partial(np.linalg.svd, compute_uv=False), general, singular_values
+    ),
 }
 
 

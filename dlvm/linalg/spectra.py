@@ -1,6 +1,6 @@
 """Eigenvalues of symmetric matrices, singular values, and what is made of the latter.
 
-They rest on Jacobi rotations. What holds an infinity or NaN gives NaN.
+What holds an infinity or NaN gives NaN.
 """
 
 from __future__ import annotations

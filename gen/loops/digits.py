@@ -11,13 +11,26 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias, cast
 
 from dlvm.ir import Dim, Expr
-from dlvm.ir.dims import Atom, Call, at_least, divide_exactly, floordiv, substitute, symbol, symbols
+from dlvm.ir.dims import (
+    Atom,
+    Call,
+    at_least,
+    divide_exactly,
+    floordiv,
+    substitute,
+    symbol,
+    symbols,
+    terms_of,
+)
 
 from .index import step_of
 from .proofs import Facts
 from .statements import Define
 
 Digit: TypeAlias = tuple[Dim, Dim]
+
+EASY = 80
+"""Steps of a search for a proof that one digit steps over another; of most orders there is none."""
 
 
 def distinct(offset: Dim, names: Sequence[str], facts: Facts, defines: dict[str, Define]) -> bool:
@@ -143,7 +156,7 @@ def _stepping(digits: list[Digit], span: Dim, facts: Facts) -> bool:
     if not digits:
         return True
     return any(
-        facts.nonnegative(step - span)
+        facts.nonnegative(step - span, EASY)
         and _stepping(digits[:i] + digits[i + 1 :], span + step * high, facts)
         for i, (step, high) in enumerate(digits)
     )
@@ -191,4 +204,9 @@ def _digits(
             step = -step
         short = next((h for h in reversed(highs) if not set(symbols(h)) & left), highs[0])
         digits.append((step, short))
-    return digits, 1, facts
+    return sorted(digits, key=lambda digit: _degree(digit[0])), 1, facts
+
+
+def _degree(step: Dim) -> int:
+    """How many sizes are multiplied in a step: with more of them it is most likely larger."""
+    return max((sum(power for _, power in mono) for mono, _ in terms_of(step)), default=0)

@@ -16,9 +16,11 @@ from typing import TypeAlias
 from dlvm.ir import Dim, Expr
 from dlvm.ir.dims import (
     Call,
+    Monomial,
     Range,
     at_least,
     bounds,
+    canonical,
     divide_exactly,
     floordiv,
     substitute,
@@ -27,9 +29,12 @@ from dlvm.ir.dims import (
 )
 from dlvm.ir.positions import recombine
 
+from .counterexamples import is_false
 from .index import step_of
 
 SEARCH_STEPS, DEEPEST = 400, 50
+FEW_STEPS = 20
+"""Steps of a search after which it is asked whether there is a counterexample."""
 
 
 Shown: TypeAlias = dict[tuple[Dim, int], bool]
@@ -62,7 +67,8 @@ class Facts:
     def given(self, *more: Dim) -> Facts:
         """Also these >= 0."""
         implied = (g for f in more for g in _implied(f))
-        return Facts(self.highest, (*self.holds, *more, *implied), self.proven)
+        says = (f for f in (*self.holds, *more, *implied) if not isinstance(f, int) or f < 0)
+        return Facts(self.highest, tuple(dict.fromkeys(says)), self.proven)
 
     def nonnegative(self, d: Dim, effort: int = SEARCH_STEPS) -> bool:
         """Whether ``d >= 0`` could be proven in so many steps, or that one never gets here."""
@@ -72,9 +78,16 @@ class Facts:
         return found
 
     def _can_be_shown(self, d: Dim, effort: int) -> bool:
-        search = _Search(self, effort)
-        never = any(bounds(f, search.ranges)[1] < 0 for f in self.holds)
-        return never or search.holds(d)
+        search = _Search(self, min(effort, FEW_STEPS))
+        if any(bounds(f, search.ranges)[1] < 0 for f in self.holds) or search.holds(d):
+            return True
+        if (
+            search.left
+            or effort <= FEW_STEPS
+            or is_false(d, (tuple(self.highest.items()), self.holds))
+        ):
+            return False
+        return _Search(self, effort).holds(d)
 
     def upper(self, name: str) -> list[Dim]:
         """Known upper bounds of a variable, numbers last: what is around it says more."""
@@ -125,7 +138,7 @@ def _implied(f: Dim) -> Iterator[Dim]:
                 yield rest * call.rhs + call.rhs - 1 - call.lhs
             else:
                 yield (whole := call.lhs + rest * call.rhs)
-                yield from _factors(whole)
+                yield from _implied(whole)
 
 
 def _factors(f: Dim) -> Iterator[Dim]:
@@ -145,6 +158,7 @@ class _Search:
         self.facts, self.ranges = facts, facts.ranges()
         self.left, self.deep = effort, 0
         self.failed: set[Dim] = set()
+        self.products = tuple(f for f in facts.holds if _has_products(f))
 
     def holds(self, d: Dim) -> bool:
         d = recombine(d)
@@ -154,12 +168,19 @@ class _Search:
             return False
         self.left -= 1
         self.deep += 1
-        found = any(at_least(d - f, 0, self.ranges) for f in self.facts.holds)
+        facts = self.products if self.is_steep(d) else self.facts.holds
+        found = any(at_least(d - f, 0, self.ranges) for f in facts)
         found = found or any(all(map(self.holds, smaller)) for smaller in self.smaller(d))
         self.deep -= 1
         if not found:
             self.failed.add(d)
         return found
+
+    def is_steep(self, d: Expr) -> bool:
+        """Whether products of variables go below any number: then so they do beside sums."""
+        products = canonical({mono: k for mono, k in d.terms if _degree(mono) > 1})
+        inside = (_has_products(side) for call in _calls(d) for side in (call.lhs, call.rhs))
+        return bounds(products, self.ranges)[0] == -math.inf and not any(inside)
 
     def smaller(self, d: Expr) -> Iterator[tuple[Dim, ...]]:
         """Ways to show d >= 0: each is claims that together imply it."""
@@ -254,6 +275,18 @@ class _Search:
                     *((call.lhs, call.rhs) if ends else ()),
                 ):
                     yield x + factor * (limit - _atom(call))
+
+
+def _degree(mono: Monomial) -> int:
+    return sum(power for _, power in mono)
+
+
+def _has_products(d: Dim) -> bool:
+    """Whether variables are multiplied in a size, or in a call in it."""
+    if not isinstance(d, Expr):
+        return False
+    sides = (side for call in _calls(d) for side in (call.lhs, call.rhs))
+    return any(_degree(mono) > 1 for mono, _ in d.terms) or any(map(_has_products, sides))
 
 
 def _calls(d: Expr) -> list[Call]:

@@ -372,7 +372,7 @@ def _apart(a: Access, b: Access, loop: Loop) -> bool:
 def _dealt(a: Access, b: Access, loop: Loop) -> bool:
     """Whether elements are dealt out to turns: each touches its own, and every n-th from there."""
     n, turn = loop.extent, symbol(loop.var)
-    return isinstance(n, int) and n > 0 and all(mod(x.plain - turn, n) == 0 for x in (a, b))
+    return n != 0 and all(mod(x.plain - turn, n) == 0 for x in (a, b))
 
 
 def _beside(a: Access, b: Access, place: _Place) -> bool:

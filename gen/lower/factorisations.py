@@ -19,10 +19,11 @@ from dlvm.ir.positions import Index
 from dlvm.ops import LU, QR, Cholesky, Eigh, Factorisation, Svd, TriangularSolve
 
 from .blocks import STEP, Factors, Span, Triangle, block, panels, solve, subtract, widths_for
+from .eigenvalues import eigh
 from .elements import Pull
 from .products import matrix_in_memory
 from .reflections import qr
-from .spectra import eigh, svd
+from .singular_values import svd
 from .workspace import Matrix, Work
 
 SQUARES = 128

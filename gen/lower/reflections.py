@@ -38,17 +38,31 @@ def qr(work: Work, op: QR, line: Index) -> None:
 
 
 class Reflections:
-    """Makes an upper triangle of a matrix, with the reflectors below the diagonal."""
+    """Makes an upper triangle of a matrix, with the reflectors below the diagonal.
+
+    If their ``scales`` are given the reflectors are there already. Of several in a kernel each has
+    a ``label``, which scratch memory is named after.
+    """
 
     def __init__(
-        self, work: Work, x: Matrix, shape: tuple[Dim, Dim], line: Index, blocked: bool = False
+        self,
+        work: Work,
+        x: Matrix,
+        shape: tuple[Dim, Dim],
+        line: Index,
+        blocked: bool = False,
+        scales: Matrix | None = None,
+        label: str = "",
     ) -> None:
+        self.label = label
         self.work, self.x, self.shape, self.line = work, x, shape, line
         nest, (m, n) = work.nest, shape
         self.size = minimum(m, n)
-        self.scales = self.room("scales", (self.size, 1))
-        self.total = self.room("sums", (1, n))
+        self.scales = scales or self.room("scales", (self.size, 1))
+        self.total = self.room("totals", (1, n))
         self.blocks = Blocks(self) if blocked else None
+        if scales is not None:
+            return
         if self.blocks is not None:
             self.blocks.reflect()
             return
@@ -73,7 +87,7 @@ class Reflections:
     def room(self, name: str, shape: Index) -> Matrix:
         """Scratch memory for each matrix of the batch."""
         work = self.work
-        return work.room(name, self.line, shape, work.batch, work.dtype)
+        return work.room(f"{name}{self.label}", self.line, shape, work.batch, work.dtype)
 
     def unitary(self) -> Matrix:
         """``Q``, as many columns as the smaller size."""
@@ -134,7 +148,8 @@ class Blocks:
         factors = Factors(turned, block(x, rows.start, columns.start), rows.size)
         multiply(self.work, here.size, columns.size, factors, self.w.store)
         t = Triangle(block(self.inverse, 0, 0, transposed), False, transposed)
-        solve(self.work, t, self.w, Span(0, here.size), Span(0, columns.size), (STEP,))
+        size = self.work.nest.named("size", here.size, WIDTH)
+        solve(self.work, t, self.w, Span(0, size), Span(0, columns.size), (STEP,))
         v, w = block(self.v, rows.start, 0), block(self.w, 0, 0)
         subtract(self.work, x, rows, columns, Factors(v, w, here.size))
 

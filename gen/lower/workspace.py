@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from dlvm.base.errors import CompilerError
 from dlvm.gen.loops.builder import At, Nest
 from dlvm.gen.loops.statements import Buffer, Kind, Scalar
 from dlvm.ir import Dim, DType, Value
-from dlvm.ir.dims import product
+from dlvm.ir.dims import floordiv, product
 from dlvm.ir.positions import Index, flatten
 from dlvm.ops import Factorisation
+from dlvm.ops.factorisations.tridiagonal import LANES
 
 from .elements import Pull
 
@@ -54,6 +56,8 @@ class Work:
         whole = (*batch, *shape)
         if name not in self._rooms:
             self._rooms[name] = self.nest.room(name, dtype, product(whole))
+        if self._rooms[name].size != product(whole):
+            raise CompilerError(f"the scratch matrix {name} has two sizes in one kernel")
         start = flatten((*line, 0, 0), whole)
         return Matrix(self.nest, self._rooms[name], start, shape[-1])
 
@@ -82,6 +86,33 @@ class Work:
         with self.nest.loop("serial", count, "s") as i:
             self.nest.store(state, 0, step(self.nest.load(state, 0), i))
         return self.nest.load(state, 0)
+
+    def dot(
+        self, count: Dim, x: Callable[[Dim], Scalar], y: Callable[[Dim], Scalar] | None = None
+    ) -> Scalar:
+        """A sum of products, or of squares: ``LANES`` chains, their sum, and then what is left.
+
+        Chains that do not wait for one another take a fraction of the time of a single one.
+        """
+        nest, words, whole = self.nest, self.words, floordiv(count, LANES)
+        chains = nest.local("chains", self.dtype, LANES)
+
+        def added(total: Scalar, i: Dim) -> Scalar:
+            first = x(i)
+            return words.binary("add", total, words.binary("mul", first, y(i) if y else first))
+
+        with nest.loop(self.kind, LANES) as lane:
+            nest.store(chains, lane, self.number(0))
+        with nest.loop("serial", whole) as turn, nest.loop(self.kind, LANES) as lane:
+            nest.store(chains, lane, added(nest.load(chains, lane), turn * LANES + lane))
+        total = nest.load(chains, 0)
+        for lane in range(1, LANES):
+            total = words.binary("add", total, nest.load(chains, lane))
+
+        def last(total: Scalar, i: Dim) -> Scalar:
+            return added(total, nest.named("last", whole * LANES + i, count - 1))
+
+        return self.folded(count - whole * LANES, total, last)
 
     def minus(self, x: Scalar, y: Scalar, z: Scalar) -> Scalar:
         """``x - y*z``, with two roundings as in the references."""

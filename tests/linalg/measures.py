@@ -96,7 +96,7 @@ def apart(w: Array, other: Array, rows: int, u: float) -> float:
     """``max |w - w*| / (max |w| 2 u sqrt(rows))``.
 
     LAPACK has no root there. Rotations stop where elements beside the diagonal are rounding errors
-    one by one; of a matrix whose eigenvalues are all but equal they add up to as many more.
+    one by one; of a matrix whose singular values are all but equal they add up to as many more.
     """
     size = np.abs(other).max() or 1.0
     return float(np.abs(w / size - other / size).max() / (2 * u * np.sqrt(rows)))

@@ -30,6 +30,19 @@ def test_ratios_are_below_lapacks_bound(name: str, drawn_third: slice):
                 assert found < PASSED, (family, n, dtype)
 
 
+@pytest.mark.drawn(3)
+@pytest.mark.parametrize("name", ("eigh", "svd", "svd, tall"))
+def test_ratios_around_the_sizes_where_spectra_change_their_way(name: str, drawn_third: slice):
+    """Rotations, plain steps and panels, of known sizes."""
+    measure = ratios.MEASURES[name]
+    for n in (1, 2, 5, 6, 7, 9, 31, 32, 33, 64, 65, 100, 300):
+        staged = dlvm.function(measure.program)
+        for family in list(measure.families)[drawn_third]:
+            for dtype in (np.float64, np.float32):
+                found = ratios.ratio(name, family, n, dtype, staged)
+                assert found < PASSED, (family, n, dtype)
+
+
 def test_reflections_of_subnormal_columns_are_orthogonal():
     """Those of a matrix of rank one, of which rounding errors of rounding errors are left."""
     a = gallery.rank_one(257).astype(np.float32) * np.float32(1e-10)

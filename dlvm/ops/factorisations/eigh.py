@@ -1,4 +1,7 @@
-"""The eigenvalues and eigenvectors of symmetric matrices, by Jacobi rotations."""
+"""The eigenvalues and eigenvectors of symmetric matrices.
+
+Small ones become diagonal by Jacobi rotations, others by way of three diagonals.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,10 @@ from dlvm.ops.families import Factorisation
 
 from .rotations import SWEEPS, angle, identities, in_order, quotient, rotate, signs
 from .triangles import diagonal_of, half_diagonal, off_diagonal
+from .tridiagonal import eigen
+
+ROTATED = 6
+"""Rows up to which rotations are faster than three diagonals."""
 
 
 class Eigh(Factorisation):
@@ -41,11 +48,12 @@ class Eigh(Factorisation):
         n, count = shape[-1], int(np.prod(shape[:-2]))
         x = operands[0].reshape(count, n, n)
         x = np.where(np.tril(np.ones((n, n), bool)), x, np.swapaxes(x, -1, -2))
-        values, rows = _rotated(x)
+        finite = np.asarray(np.isfinite(x).all((1, 2)))
+        x = np.where(finite[:, None, None], x, np.asarray(0, x.dtype))
+        values, rows = (_rotated if n <= ROTATED else eigen)(x)
         in_order(values, rows)
         rows = rows * signs(rows)[..., None]
         nan = np.asarray(np.nan, x.dtype)
-        finite = np.asarray(np.isfinite(x).all((1, 2)))
         values = np.where(finite[:, None], values, nan)
         vectors = np.where(finite[:, None, None], np.swapaxes(rows, -1, -2), nan)
         return values.reshape(shape[:-1]), vectors.reshape(shape)
@@ -68,8 +76,8 @@ class Eigh(Factorisation):
         return (half_diagonal(full + transposed(full)),)
 
     def flops(self) -> Dim:
-        """Of eight sweeps, with six operations for each element of a row."""
-        return 8 * 9 * self.a.type.size * self.a.shape[-1]
+        """Of three diagonals, of their reflections, and of rotations of the vectors."""
+        return 9 * self.a.type.size * self.a.shape[-1]
 
 
 def _rotated(x: Array) -> tuple[Array, Array]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -82,10 +83,16 @@ def householder(a: Array) -> tuple[Array, Array]:
     m, n = x.shape[-2:]
     size = min(m, n)
     scales = [_reflector(x, k) for k in range(size)]
+    return unitary(x, scales), np.triu(x[..., :size, :])
+
+
+def unitary(x: Array, scales: Sequence[Array]) -> Array:
+    """The first columns of a product of reflections; their reflectors are below the diagonal."""
+    m, size = x.shape[-2], len(scales)
     q = np.broadcast_to(np.eye(m, size, dtype=x.dtype), (*x.shape[:-1], size)).copy()
     for k in reversed(range(size)):
         _reflect(q, x[..., k + 1 :, k], scales[k], k, k)
-    return q, np.triu(x[..., :size, :])
+    return q
 
 
 def _reflector(x: Array, k: int) -> Array:

@@ -1,4 +1,4 @@
-"""The singular value decomposition, by Jacobi rotations of columns."""
+"""The singular value decomposition: rotations of few columns, two diagonals of more."""
 
 from __future__ import annotations
 
@@ -13,9 +13,13 @@ from dlvm.ops.arrays.contraction import Matmul, transposed
 from dlvm.ops.arrays.sums import Broadcast
 from dlvm.ops.families import Factorisation
 
+from .bidiagonal import singular
 from .qr import householder
 from .rotations import SWEEPS, angle, identities, in_order, quotient, rotate, signs
 from .triangles import diagonal_of, off_diagonal
+
+ROTATED = 8
+"""Columns up to which rotations are faster than two diagonals."""
 
 
 class Svd(Factorisation):
@@ -23,8 +27,7 @@ class Svd(Factorisation):
 
     Of each column of ``U``, or of each row of ``V'`` if not ``left``, the first element that has at
     least 3/4 of the largest magnitude is positive. A matrix with an infinity or NaN gives NaN
-    throughout. Rotations are of columns: of fewer rows than columns it is slow, where that of the
-    transpose is not. Singular vectors of equal or zero singular values are no function of the
+    throughout. Singular vectors of equal or zero singular values are no function of the
     matrix: cotangents of theirs give NaN.
     """
 
@@ -52,27 +55,20 @@ class Svd(Factorisation):
         *batch, m, n = operands[0].shape
         k, count = min(m, n), int(np.prod(batch))
         a = operands[0].reshape(count, m, n)
-        scale = _scale(np.abs(a).max((1, 2), initial=0))
-        x = np.swapaxes(a / scale[:, None, None], -1, -2).copy()
-        rows = _rotated(x)
-        values = -np.sqrt(_dot(x, x))
-        in_order(values, x, rows)
-        u, v = self._turned(np.swapaxes(x[:, :k], -1, -2), rows[:, :k])
-        found = u, -values[:, :k] * scale[:, None], v
-        finite, nan = np.isfinite(a).all((1, 2)), np.asarray(np.nan, a.dtype)
-        shapes = (m, k), (k,), (k, n)
+        finite = np.asarray(np.isfinite(a).all((1, 2)))
+        x = np.where(finite[:, None, None], a, np.asarray(0, a.dtype))
+        x = x if n <= m else np.swapaxes(x, -1, -2)
+        values, *sides = (_by_columns if k <= ROTATED else singular)(x)
+        values = -values
+        in_order(values, *sides)
+        first, second = sides if n <= m else reversed(sides)
+        sign = signs(first if self.left else second)[..., None]
+        found = np.swapaxes(first * sign, -1, -2), -values, second * sign
+        shapes, nan = ((m, k), (k,), (k, n)), np.asarray(np.nan, a.dtype)
         return tuple(
             np.where(finite.reshape(-1, *(1,) * len(s)), y, nan).reshape(*batch, *s)
             for y, s in zip(found, shapes, strict=True)
         )
-
-    def _turned(self, x: Array, rows: Array) -> tuple[Array, Array]:
-        """Columns of length 1, orthogonal to the last bits where some are zeros, and signs."""
-        u, r = householder(x)
-        one = np.asarray(1, x.dtype)
-        u = u * np.copysign(one, np.diagonal(r, 0, 1, 2))[:, None, :]
-        sign = signs(np.swapaxes(u, -1, -2) if self.left else rows)
-        return u * sign[:, None, :], rows * sign[:, :, None]
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         """``U (diag(ds) + K) V' + (I - U U') dU inv(S) V' + U inv(S) dV' (I - V V')``.
@@ -99,10 +95,21 @@ class Svd(Factorisation):
         return (da,)
 
     def flops(self) -> Dim:
-        """Of eight sweeps over pairs of columns, and of the orthonormal columns."""
-        (m, n) = self.a.shape[-2:]
-        size = self.a.type.size
-        return 8 * 6 * size * n + 4 * size * minimum(m, n)
+        """Of two diagonals, of their reflections, and of rotations of both vectors."""
+        return 18 * self.a.type.size * minimum(*self.a.shape[-2:])
+
+
+def _by_columns(x: Array) -> tuple[Array, Array, Array]:
+    """Values in no order, and the vectors of both sides as rows, by rotations of columns."""
+    scale = _scale(np.abs(x).max((1, 2), initial=0))
+    columns = np.swapaxes(x / scale[:, None, None], -1, -2).copy()
+    rows = _rotated(columns)
+    values = -np.sqrt(_dot(columns, columns))
+    in_order(values, columns, rows)
+    u, r = householder(np.swapaxes(columns, -1, -2))
+    one = np.asarray(1, x.dtype)
+    u = u * np.copysign(one, np.diagonal(r, 0, 1, 2))[:, None, :]
+    return -values * scale[:, None], np.swapaxes(u, -1, -2).copy(), rows
 
 
 def _beyond(u: Value, du: Value) -> Value:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from dlvm.base.errors import CompilerError
+from dlvm.gen.loops import counterexamples, proofs
 from dlvm.gen.loops.digits import distinct
 from dlvm.gen.loops.interpreter import Counts, run_kernel
 from dlvm.gen.loops.proofs import Facts
@@ -119,6 +120,58 @@ def eliminated(first, columns=1):
     rows = Loop("%i", N - first, "parallel", (inner,))
     step = Loop("%k", N, "serial", (rows,))
     return LoopKernel("k", (GRID,), ("N",), (step,), may_raise=False)
+
+
+ROOM = Buffer("room", TensorType(F32, (8, N + 1)), "scratch")
+
+
+def dealt(step, ahead=0):
+    """Each of N turns writes every ``step``-th element from its own on, and reads such ones."""
+    i, turn = symbol("%i"), symbol("%turn")
+    read = Load(F32, ROOM, (2 - i) * step + turn + ahead)
+    body = (Let(read), Store(ROOM, i * step + turn, read))
+    loop = Loop("%turn", N, "parallel", (Loop("%i", 3, "serial", body),))
+    return LoopKernel("k", (ROOM,), ("N",), (loop,), may_raise=False)
+
+
+@pytest.mark.parametrize(
+    ("step", "ahead"), [(N, 0), (2 * N, 0), (N, N), (N - 1, 0), (N, 1), (2 * N, 1), (0 * N + 1, 0)]
+)
+def test_elements_are_dealt_out_to_as_many_turns_as_there_are_or_refused(step, ahead):
+    """For open extents: steps that are whole multiples of it, and nothing else."""
+
+    def touched(n, turn, ahead):
+        far, more = evaluate(step, {"N": n}), evaluate(ahead, {"N": n})
+        return {i * far + turn + more for i in range(3)}
+
+    apart = all(
+        touched(n, one, 0).isdisjoint(touched(n, other, ahead))
+        for n in range(1, 7)
+        for one, other in itertools.permutations(range(n), 2)
+    )
+    if apart:
+        verify(dealt(step, ahead))
+    else:
+        with pytest.raises(CompilerError, match="share an element"):
+            verify(dealt(step, ahead))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_a_counterexample_refutes_is_never_proven(seed, monkeypatch):
+    """Values that are drawn satisfy all facts, and no search shows what is false for them."""
+    rng = random.Random(seed)
+    facts = Facts().with_variable("%i", N - 1, N - 1).given(M - HERE - 1)
+    facts = facts.with_variable("%j", minimum(HERE, M) + 2).given(J - floordiv(N, 3))
+    parts = (N, M, HERE, J, N * M, HERE * N, minimum(N, M), floordiv(HERE, 2), 1)
+    claims = [sum(rng.randint(-2, 2) * part for part in parts) for _ in range(20)]
+    known = tuple(facts.highest.items()), facts.holds
+    refuted = [d for d in claims if counterexamples.is_false(d, known)]
+    points = counterexamples.points(known)
+    assert refuted and points
+    assert all(evaluate(f, point) >= 0 for f in facts.holds for point in points)
+    assert all(0 <= point["%i"] < point["N"] for point in points)
+    monkeypatch.setattr(proofs, "is_false", lambda d, known: False)
+    assert not any(facts.nonnegative(d, 100) for d in refuted)
 
 
 def test_rows_may_read_a_row_above_that_all_of_them_read():

@@ -4,16 +4,20 @@ Larger ones go through products, which round otherwise: they agree to rounding e
 """
 
 import re
+from functools import cache, partial
 
 import numpy as np
 import pytest
 
 from dlvm.gen.gpu.nvptx import emit_gpu_kernel
+from dlvm.gen.lower import bidiagonal, spectra, tridiagonal
 from dlvm.ir import DTYPES
 from dlvm.target import Target
 from tests.gen.compiled import Compiled, cpu, gpu, interpret, kernel, loops, ptx_of
 from tests.gen.values import same_bits
 
+LAID = cpu(work=1)
+"""Loops that threads share whatever they cost: most tests take these, which are proven once."""
 SQUARE = "{t}[B,N,N]"
 TEXTS = {
     "cholesky": ("%v = cholesky %x : {s}", "{s}"),
@@ -48,6 +52,7 @@ TEXTS = {
 SIZES = [(2, 0, 3), (3, 1, 2), (2, 2, 0), (2, 7, 3), (0, 3, 3), (3, 13, 20), (1, 33, 17)]
 
 
+@cache
 def factorising(name: str, t: str, sizes: tuple[int, int, int] | None = None):
     line, types = (part.format(t=t, s=SQUARE.format(t=t)) for part in TEXTS[name])
     given = line.split(" =")[0]
@@ -121,7 +126,7 @@ SOME = np.array([0.0, -0.0, 1, -1, 2, np.inf, -np.inf, np.nan, 1e200, -1e-200, 5
 def test_one_code_serves_every_size_number_of_threads_and_what_has_no_factor(name: str):
     """To the bit of the reference; large matrices to rounding errors."""
     op, module = factorising(name, "f64")
-    code = Compiled(op, cpu(work=1))
+    code = Compiled(op, LAID)
     for size in SIZES:
         arrays = operands(name, "f64", size)
         expected = module.run("f", *arrays)
@@ -158,8 +163,8 @@ def test_batches_of_small_matrices_of_known_sizes_give_the_bits_of_the_reference
 def test_the_loops_give_the_bits_of_the_reference_in_the_interpreter(name: str):
     op, module = factorising(name, "f64")
     for size, schedule in (
-        ((2, 0, 3), None), ((3, 1, 2), None), ((2, 5, 3), None), ((2, 2, 0), gpu(4)),
-        ((2, 4, 3), gpu(4)),
+        ((2, 0, 3), LAID), ((3, 1, 2), LAID), ((2, 5, 3), LAID), ((2, 2, 0), gpu(4)),
+        ((2, 4, 3), gpu(4)), ((1, 10, 9), LAID), ((1, 10, 9), gpu(4)),
     ):  # fmt: skip
         arrays = operands(name, "f64", size)
         expected = module.run("f", *arrays)
@@ -169,7 +174,7 @@ def test_the_loops_give_the_bits_of_the_reference_in_the_interpreter(name: str):
 def test_a_gpu_takes_a_matrix_with_each_lane():
     """All are emitted, in text that names only what a GPU has; two are assembled."""
     for name in TEXTS:
-        lowered = loops(factorising(name, "f32")[0], gpu(32))
+        lowered = loops(factorising(name, "f64")[0], gpu(4))
         assert "@k(" in str(emit_gpu_kernel(lowered, Target.cuda("sm_80")))
         if name in ("lu", "svd true"):
             assert ".entry k" in ptx_of([lowered])
@@ -179,7 +184,7 @@ def test_a_gpu_takes_a_matrix_with_each_lane():
 def test_large_matrices_of_known_sizes_agree_to_rounding_errors(name: str):
     for t, size in (("f64", (1, 193, 200)), ("f32", (2, 65, 1))):
         op, module = factorising(name, t, size)
-        code = Compiled(op, cpu(work=1))
+        code = Compiled(op, LAID)
         arrays = tame(name, t, size)
         first = code(*arrays)[0]
         pairs = zip(first, module.run("f", *arrays), strict=True)
@@ -195,6 +200,35 @@ def test_large_matrices_in_the_interpreter_of_loops(name: str):
     arrays = tame(name, "f64", size)
     pairs = zip(interpret(op, arrays)[0], module.run("f", *arrays), strict=True)
     assert all(close(x, y, 70) for x, y in pairs)
+
+
+SPECTRA = ["eigh", "svd true"]
+
+
+@pytest.mark.parametrize("name", SPECTRA)
+def test_spectra_of_known_and_of_open_sizes_have_the_same_bits(name: str):
+    """Both take rotations, plain steps or panels by the same sizes, for any number of threads."""
+    open_ = Compiled(factorising(name, "f64")[0], LAID)
+    for n in (1, 6, 9, 64, 65, 130):
+        arrays = operands(name, "f64", (1, n, n))
+        op, module = factorising(name, "f64", (1, n, n))
+        known = Compiled(op, LAID)
+        first = known(*arrays)[0]
+        for found in (open_(*arrays)[0], known(*arrays, threads=3)[0]):
+            assert all(map(same_bits, found, first)), n
+        expected = module.run("f", *arrays)
+        assert all(map(same_bits if n <= 64 else partial(close, n=n), first, expected)), n
+
+
+@pytest.mark.parametrize("name", SPECTRA)
+def test_panels_of_spectra_in_the_interpreter_of_loops(name: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(spectra, "PANEL", 7)
+    for module in (tridiagonal, bidiagonal):
+        monkeypatch.setattr(module, "WIDTH", 4)
+    op, module = factorising(name, "f64", (1, 11, 11))
+    arrays = operands(name, "f64", (1, 11, 11))
+    pairs = zip(interpret(op, arrays)[0], module.run("f", *arrays), strict=True)
+    assert all(close(x, y, 11) for x, y in pairs)
 
 
 def test_one_pivot_of_a_large_matrix_that_is_not_positive_makes_all_of_it_nan():

@@ -1,0 +1,124 @@
+"""The loops of eigenvalues of symmetric matrices: three diagonals, and rotations of few rows."""
+
+from __future__ import annotations
+
+from dlvm.gen.loops.statements import Scalar
+from dlvm.ir import BOOL, I64, Dim
+from dlvm.ir.positions import Index
+from dlvm.ops import Eigh
+from dlvm.ops.factorisations.eigh import ROTATED
+from dlvm.ops.factorisations.rotations import SWEEPS
+
+from .reflections import Reflections, identity
+from .rotations import angle, finite, in_order, largest, pairs, rotate, sign
+from .spectra import APART, Problem, eps, room, ways
+from .sweeps import OfThree, chosen
+from .tridiagonal import Tridiagonal
+from .workspace import Matrix, Work
+
+
+def eigh(work: Work, op: Eigh, line: Index) -> None:
+    """By rotations or, of more than ``ROTATED`` rows, by three diagonals; an open size has both."""
+    n = op.a.shape[-1]
+    x = room(work, "full", line, (n, n + APART))
+    with work.nest.loop("serial", n, "i") as i, work.nest.loop("serial", i + 1) as j:
+        found = work.element(op.a, (*line, i, j))
+        x.store(i, j, found)
+        x.store(j, i, found)
+    whole, values = finite(work, (n, n), x.load), room(work, "values", line, (n + 1, 1))
+    vectors = (room(work, "rows", line, (n, n)),) if op.results[1] in work.targets else ()
+    problem = Problem(work, line, x, (n, n), whole, values, vectors)
+    few, some, many = ways(work, n, ROTATED)
+    if few is not False:
+        with chosen(work, few):
+            _rotated(problem)
+    for blocked, condition in ((False, some), (True, many)):
+        if condition is not False:
+            with chosen(work, condition):
+                _reduced(problem, blocked)
+    in_order(work, values, n, *((rows, n) for rows in vectors))
+    _write(problem, op)
+
+
+def _write(problem: Problem, op: Eigh) -> None:
+    """The values, and the vectors with their signs."""
+    work, line, (n, _) = problem.work, problem.line, problem.shape
+    nest, words, nan, (w, v) = work.nest, work.words, work.number(float("nan")), op.results
+    if w in work.targets:
+        with nest.loop(work.kind, n) as i:
+            found = words.select(problem.whole, problem.values.load(i, 0), nan)
+            work.result(w, (*line, i), found)
+    for rows in problem.vectors:
+        with nest.loop(work.kind, n) as j:
+            turned = sign(work, lambda i, rows=rows, j=j: rows.load(j, i), n)
+            with nest.loop("serial", n) as i:
+                element = words.binary("mul", rows.load(j, i), turned)
+                work.result(v, (*line, i, j), words.select(problem.whole, element, nan))
+
+
+def _reduced(problem: Problem, blocked: bool) -> None:
+    """Three diagonals, and then rotations of the vectors of their reflections."""
+    work, line, (n, _), values = problem.work, problem.line, problem.shape, problem.values
+    band, scale = problem.band()
+    three = Tridiagonal(work, problem.x, band, line)
+    (three.by_panels if blocked else three.by_steps)()
+    for rows in problem.vectors:
+        _unitary(work, three, blocked, rows, line)
+    OfThree(work, band, line).run([(rows, n) for rows in problem.vectors])
+    binary = work.words.binary
+    work.each(n, 1, lambda i, _: values.store(i, 0, binary("mul", values.load(i, 0), scale)))
+
+
+def _unitary(work: Work, three: Tridiagonal, blocked: bool, rows: Matrix, line: Index) -> None:
+    """The transpose of the product of the reflections."""
+    n, scales = three.n, three.scales
+    q = Reflections(work, three.reflectors, (n, n), line, blocked, scales).unitary()
+    work.each(n, n, lambda i, j: rows.store(i, j, q.load(j, i)))
+
+
+def _rotated(problem: Problem) -> None:
+    """The matrix becomes diagonal; the transposed vectors take the rotations of its rows."""
+    work, x, (n, _), values = problem.work, problem.x, problem.shape, problem.values
+    nest, words = work.nest, work.words
+    for rows in problem.vectors:
+        identity(work, rows, n, n)
+    limit = words.binary("mul", largest(work, (n, n), x.load), work.number(eps(work)))
+    again = nest.local("again", BOOL, 1)
+    nest.store(again, 0, words.constant(True, BOOL))
+    with nest.loop("serial", SWEEPS, "sweep"):
+        active = words.binary("lt", limit, _beside(work, x, n, nest.load(again, 0)))
+        nest.store(again, 0, active)
+        with pairs(work, active, n) as pair:
+            cosine, sine = _both_sides(work, x, pair, n)
+            for rows in problem.vectors:
+                rotate(work, rows, pair, cosine, sine, n)
+    work.each(n, 1, lambda i, _: values.store(i, 0, x.load(i, i)))
+
+
+def _beside(work: Work, x: Matrix, n: Dim, again: Scalar) -> Scalar:
+    """The largest magnitude below the diagonal; not looked for again where nothing was found."""
+    nest, words = work.nest, work.words
+    count = words.select(again, nest.size(n), words.constant(0, I64))
+    rows = nest.bind("rows", count, n)
+    most = nest.local("beside", work.dtype, 1)
+    nest.store(most, 0, work.number(0))
+    with nest.loop("serial", rows, "i") as i, nest.loop("serial", i) as j:
+        size = words.unary("abs", x.load(i, j))
+        nest.store(most, 0, words.binary("max", nest.load(most, 0), size))
+    return nest.load(most, 0)
+
+
+def _both_sides(work: Work, x: Matrix, pair: tuple[Dim, Dim], n: Dim) -> tuple[Scalar, Scalar]:
+    """Rotate two rows and columns so that their common element becomes zero; by this angle."""
+    nest, (p, q) = work.nest, pair
+    a, b, c = x.load(p, p), x.load(q, q), x.load(p, q)
+    cosine, sine, first, second = angle(work, a, b, c, True)
+    rotate(work, x, pair, cosine, sine, n)
+    with nest.loop("serial", n) as k:
+        x.store(k, p, x.load(p, k))
+        x.store(k, q, x.load(q, k))
+    x.store(p, p, first)
+    x.store(q, q, second)
+    x.store(p, q, work.number(0))
+    x.store(q, p, work.number(0))
+    return cosine, sine
