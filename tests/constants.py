@@ -275,6 +275,7 @@ OTHERS: dict[str, str] = {
     "gen.schedule.folding.PLAIN": "limits the code of a kernel",
     "gen.schedule.folding.MOST": "limits the code of a kernel",
     "gen.schedule.folding.SOME": "limits the code of a kernel",
+    "opt.beforehand.DEEP": "limits the time of a compile",
     "opt.algebra.cancelling.HALF": "the condition of a law",
     "opt.algebra.semidefinite.DEPTH": "limits the time of a compile",
     "opt.kernels.filling.DEEPEST": "limits the code of a kernel",

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import dlvm
+from dlvm.dsl.words.names import PUBLIC
 from dlvm.gen.gpu.choosing import using
 from dlvm.gen.gpu.emulator.device import EmulatedDevice
 from dlvm.ir import OPS, Dim, TensorType, Value
@@ -77,6 +78,9 @@ OUTSIDE = {cls.name: OPS.pop(cls.name) for cls in (Rolling, Corner, Every)}
 def registered(monkeypatch):
     for name, cls in OUTSIDE.items():
         monkeypatch.setitem(OPS, name, cls)
+    yield
+    for name in OUTSIDE:
+        PUBLIC.pop(name, None)
 
 
 def rolling(x, size=3, step=2, dilation=2, before=1):

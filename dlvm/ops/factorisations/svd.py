@@ -66,7 +66,7 @@ class Svd(Factorisation):
         found = np.swapaxes(first * sign, -1, -2), -values, second * sign
         shapes, nan = ((m, k), (k,), (k, n)), np.asarray(np.nan, a.dtype)
         return tuple(
-            np.where(finite.reshape(-1, *(1,) * len(s)), y, nan).reshape(*batch, *s)
+            np.where(finite.reshape(len(finite), *(1,) * len(s)), y, nan).reshape(*batch, *s)
             for y, s in zip(found, shapes, strict=True)
         )
 

@@ -79,7 +79,7 @@ def dot(x: Array, y: Array) -> Array:
     *batch, count = products.shape
     whole = count // LANES * LANES
     zero = np.zeros((*batch, 1, LANES), x.dtype)
-    lanes = np.concatenate((zero, products[..., :whole].reshape(*batch, -1, LANES)), -2)
+    lanes = np.concatenate((zero, products[..., :whole].reshape(*batch, count // LANES, LANES)), -2)
     chains = np.add.accumulate(lanes, -2)[..., -1, :]
     return np.add.accumulate(np.concatenate((chains, products[..., whole:]), -1), -1)[..., -1]
 
