@@ -20,9 +20,13 @@ SAMPLE = {
 @pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", SAMPLE)
 def test_ratios_are_below_lapacks_bound(name: str, drawn_third: slice):
-    """Each function on a third of the families of matrices that the seed draws."""
+    """Each function on a third of the families of matrices that the seed draws.
+
+    The loops of tall singular values of open sizes take the verifier a minute, and their bits are
+    those of known sizes (``test_open_sizes``).
+    """
     measure = ratios.MEASURES[name]
-    staged = dlvm.function(measure.program, dynamic=True)
+    staged = dlvm.function(measure.program, dynamic=name != "svd, tall")
     for n in SAMPLE[name]:
         for family in list(measure.families)[drawn_third]:
             for dtype in (np.float64, np.float32):
