@@ -7,8 +7,10 @@ what it computes. None of them changes a bit, nor the order in which elements ar
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal, TypeAlias
 
-FORMS = {
+Word: TypeAlias = Literal["unswitch", "keep", "pieces", "group", "units", "panels"]
+FORMS: dict[Word, str] = {
     "unswitch": "one way for rows of open length that are short, and one for those that are long",
     "keep": "what is folded is written where the result will be, and read there by later sweeps",
     "pieces": "what lies in no regular way is computed row by row into an array, and folded there",
@@ -24,9 +26,9 @@ class Forms:
 
     def __init__(self, asked: Iterable[str]) -> None:
         self.asked = frozenset(asked)
-        self.used: set[str] = set()
+        self.used: set[Word] = set()
 
-    def take(self, form: str, possible: object = True) -> bool:
+    def take(self, form: Word, possible: object = True) -> bool:
         """Whether a form is asked for where it is possible, and so is used."""
         if possible and form in self.asked:
             self.used.add(form)

@@ -6,7 +6,7 @@ lanes take neighbouring elements.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from dlvm.gen.loops.index import step_of
@@ -32,15 +32,15 @@ from dlvm.target import Target
 from .folding import FEW, unrolled
 from .rows import kept
 from .tilings import instructions_of, tiles_of
-from .transform import WHOLE, Transform, apply
+from .transform import WHOLE, OfKernel, Transform, apply
 from .transforms.bind import Bind
 from .transforms.block_tiles import BLOCK
-from .transforms.deal import Deal, dealt, warps_of
+from .transforms.deal import Deal, warps_of
 from .transforms.fuse import Fuse, nested
 from .transforms.lanes import Lanes
-from .transforms.parts import Parts, shared
+from .transforms.parts import Parts
 from .transforms.split import Split
-from .transforms.stages import Stages, staged
+from .transforms.stages import Stages
 from .transforms.tiles import product_of
 from .transforms.transpose import SIDE, Transpose, transposed_loads
 from .transforms.unroll import Unroll
@@ -81,26 +81,21 @@ class GpuPlanner:
 def prepared(kernel: LoopKernel) -> tuple[list[Transform], LoopKernel]:
     """Long folds and products in two stages, rows that are read once: the steps, and the loops."""
     done: list[Transform] = []
-    for rule in (_parts, _stages, kept, _deal):
+    for rule in (_of_kernel(Parts), _of_kernel(Stages), kept, _of_kernel(Deal)):
         steps = [*rule(kernel)]
         kernel = apply(kernel, steps)
         done += steps
     return done, kernel
 
 
-def _parts(kernel: LoopKernel) -> Iterator[Transform]:
-    if shared(kernel.body) is not None:
-        yield Parts(WHOLE)
+def _of_kernel(step: type[OfKernel]) -> Callable[[LoopKernel], Iterator[Transform]]:
+    """The rule that takes a step wherever it is possible."""
 
+    def rule(kernel: LoopKernel) -> Iterator[Transform]:
+        if step.made(kernel.body) is not None:
+            yield step(WHOLE)
 
-def _stages(kernel: LoopKernel) -> Iterator[Transform]:
-    if staged(kernel.body) is not None:
-        yield Stages(WHOLE)
-
-
-def _deal(kernel: LoopKernel) -> Iterator[Transform]:
-    if dealt(kernel.body) is not None:
-        yield Deal(WHOLE)
+    return rule
 
 
 UNPROVEN = ("tiles", "transpose")

@@ -37,7 +37,7 @@ from .transform import WHOLE, Transform, apply
 from .transforms.cut import Cut
 from .transforms.distribute import Distribute
 from .transforms.fuse import Fuse, nested
-from .transforms.join import Join, is_own, siblings
+from .transforms.join import Join, against, siblings
 from .transforms.serial import Serial
 from .transforms.simplify import Simplify
 from .transforms.spread import Spread, spread
@@ -147,7 +147,7 @@ def joins(kernel: LoopKernel) -> Iterator[Join]:
     if len(siblings(body, 1)) < 2:
         return
     written = {x.memory for x in accesses(body) if isinstance(x, Store)}
-    while len(loops := siblings(body, levels + 1)) > 1 and is_own(loops, levels + 1):
+    while not against(body, levels + 1):
         levels += 1
     if levels and len(written) == 1:
         places = product(tuple(s.extent for s in nested(siblings(body, levels)[0])[:levels]))

@@ -65,10 +65,10 @@ def sums(kernel: LoopKernel) -> Iterator[Registers]:
     """Some rows at once that are folded with what all of them read, as in a small product."""
     for rows in (s for s in kernel.body if isinstance(s, Loop) and s.kind == "parallel"):
         *around, last = nested(rows)
-        count = _among(rows.extent) if around else 0
         folds = [s for s in last.body if isinstance(s, Loop)]
-        if count and len(folds) == 1 and _is_shared(folds[0], rows, last):
-            yield Registers(rows.var, count)
+        step = Registers(rows.var, _among(rows.extent) if around else 0)
+        if len(folds) == 1 and not step.against(rows) and _is_shared(folds[0], rows, last):
+            yield step
 
 
 def _among(extent: Dim) -> int:

@@ -65,6 +65,26 @@ class Transform(ABC):
         return " ".join([self.word, self.loop, *shown])
 
 
+@dataclass(frozen=True, slots=True)
+class OfKernel(Transform):
+    """A step of a whole kernel, which is possible or not as its loops are."""
+
+    impossible: ClassVar[str]
+    """What is said where it is not."""
+
+    @staticmethod
+    @abstractmethod
+    def made(body: Body) -> Body | None:
+        """What the kernel does instead; None where the step is not possible."""
+
+    def rewritten(self, loop: Loop) -> Body:
+        """The one turn of the kernel."""
+        body = self.made(loop.body) if loop.var == WHOLE else None
+        if body is None:
+            raise self.refused(self.impossible)
+        return (replace(loop, body=body),)
+
+
 def apply(kernel: LoopKernel, steps: Sequence[Transform]) -> LoopKernel:
     """The kernel after some steps, one after the other."""
     waiting: dict[str, Transform] = {}

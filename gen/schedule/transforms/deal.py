@@ -29,7 +29,7 @@ from dlvm.gen.loops.statements import (
     scalars,
     statements,
 )
-from dlvm.gen.schedule.transform import WHOLE, Transform, register
+from dlvm.gen.schedule.transform import OfKernel, register
 from dlvm.ir import Dim
 from dlvm.ir.dims import symbol, symbols
 
@@ -46,20 +46,19 @@ With 4 warps of 96 registers five blocks fit on a processor with 65,536; with 8 
 
 @register
 @dataclass(frozen=True, slots=True)
-class Deal(Transform):
+class Deal(OfKernel):
     """The chunks of each row are turns of a parallel loop, where the kernel's rows are long.
 
     All of its folds are dealt or none is, as a fold by all lanes would wait at each step.
     """
 
     word: ClassVar[str] = "deal"
+    impossible: ClassVar[str] = "its rows are short, or not all of its folds can be dealt"
 
-    def rewritten(self, loop: Loop) -> Body:
-        """The whole kernel."""
-        made = dealt(loop.body) if loop.var == WHOLE else None
-        if made is None:
-            raise self.refused("its rows are short, or not all of its folds can be dealt")
-        return (replace(loop, body=made),)
+    @staticmethod
+    def made(body: Body) -> Body | None:
+        """The statements with this done, if that can be."""
+        return dealt(body)
 
 
 def dealt(whole: Body) -> Body | None:

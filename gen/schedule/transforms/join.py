@@ -15,7 +15,10 @@ from dlvm.gen.loops.statements import (
     Define,
     Let,
     Load,
+    Local,
     Loop,
+    Memory,
+    Search,
     Statement,
     Store,
     accesses,
@@ -42,14 +45,10 @@ class Join(Transform):
 
     def rewritten(self, loop: Loop) -> Body:
         """The loop, with one in the place of those inside."""
+        if reason := against(loop.body, self.levels):
+            raise self.refused(reason)
         loops = siblings(loop.body, self.levels)
-        if len(loops) < 2:
-            raise self.refused(f"no {self.levels} loops over the same indices follow one another")
-        if not is_own(loops, self.levels):
-            raise self.refused("a turn of one touches what another turn of another writes")
         rest = [s for s in loop.body if s not in loops]
-        if not all(isinstance(s, Let | Define | Bind) for s in rest):
-            raise self.refused("more than scalars stand beside them")
         first = nested(loops[0])[: self.levels]
         names = [s.var for s in first]
         body: list[Statement] = list(first[-1].body)
@@ -63,6 +62,22 @@ class Join(Transform):
         return (replace(loop, body=(*rest, *inner)),)
 
 
+def against(body: Body, levels: int) -> str:
+    """Why the loops of a body can't be joined; nothing if they can."""
+    loops = siblings(body, levels)
+    if len(loops) < 2:
+        return f"no {levels} loops over the same indices follow one another"
+    rest = tuple(s for s in body if s not in loops)
+    if not all(isinstance(s, Let | Define | Bind) for s in rest):
+        return "more than scalars stand beside them"
+    written = {x.memory for x in accesses(tuple(loops)) if isinstance(x, Store)}
+    if any(x.memory in written for x in accesses(rest)):
+        return "a scalar beside them is read from what they write"
+    if not _is_own(loops, levels, written):
+        return "a turn of one touches what another turn of another writes"
+    return ""
+
+
 def siblings(body: Body, levels: int) -> list[Loop]:
     """All the loops of a body, if they go over the same indices and begin with nothing else."""
     loops = [s for s in body if isinstance(s, Loop)]
@@ -73,11 +88,14 @@ def siblings(body: Body, levels: int) -> list[Loop]:
     return loops if loops and same and alone and levels > 0 else []
 
 
-def is_own(loops: list[Loop], levels: int) -> bool:
+def _is_own(loops: list[Loop], levels: int, written: set[Memory]) -> bool:
     """Whether what any of some loops writes is touched by a turn of each in its own part only."""
-    written = {x.memory for x in accesses(tuple(loops)) if isinstance(x, Store)}
-    plain = all(isinstance(s, Loop | Let | Define | Bind | Store) for s in statements(tuple(loops)))
-    return plain and all(_touches_own(nested(s)[:levels], written) for s in loops)
+    inside = list(statements(tuple(loops)))
+    own = {s.name for s in inside if isinstance(s, Local)}
+    others = {m for m in written if m.name not in own}
+    plain = all(isinstance(s, Loop | Let | Define | Bind | Store | Local) for s in inside)
+    searches = any(isinstance(s, Let) and isinstance(s.scalar, Search) for s in inside)
+    return plain and not searches and all(_touches_own(nested(s)[:levels], others) for s in loops)
 
 
 def _touches_own(chain: list[Loop], written: Container[object]) -> bool:
@@ -85,7 +103,9 @@ def _touches_own(chain: list[Loop], written: Container[object]) -> bool:
     at = flatten([symbol(s.var) for s in chain], sizes)
     touched = _touched(chain[-1].body, Facts({s.var: s.extent - 1 for s in chain}))
     for x, facts in touched:
-        if x.memory in written and isinstance(x.memory, Buffer):
+        if x.memory in written:
+            if not isinstance(x.memory, Buffer):
+                return False  # an array of the kernel's own has no part for each index
             part = divide_exactly(x.memory.size, product(sizes))
             if part is None:
                 return False

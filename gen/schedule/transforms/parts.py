@@ -28,7 +28,7 @@ from dlvm.gen.loops.statements import (
     Store,
     Word,
 )
-from dlvm.gen.schedule.transform import WHOLE, Transform, register
+from dlvm.gen.schedule.transform import OfKernel, register
 from dlvm.ir import Dim, TensorType
 from dlvm.ir.dims import maximum, product, symbol
 from dlvm.ir.positions import flatten
@@ -49,18 +49,17 @@ PART, AMONG, DOWN, ALONG = "%part.k", "%among.k", "%down.k", "%along.k"
 
 @register
 @dataclass(frozen=True, slots=True)
-class Parts(Transform):
+class Parts(OfKernel):
     """A loop over chunks of k of the kernel's product, and one that adds what these give."""
 
     word: ClassVar[str] = "parts"
+    impossible: ClassVar[str] = "it is no product of a long k and few elements"
     makes_memory: ClassVar[bool] = True
 
-    def rewritten(self, loop: Loop) -> Body:
-        """The whole kernel."""
-        made = shared(loop.body) if loop.var == WHOLE else None
-        if made is None:
-            raise self.refused("it is no product of a long k and few elements")
-        return (replace(loop, body=made),)
+    @staticmethod
+    def made(body: Body) -> Body | None:
+        """The statements with this done, if that can be."""
+        return shared(body)
 
 
 def shared(whole: Body) -> Body | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from dlvm.gen.loops.rewriting import Rewriting
-from dlvm.gen.loops.statements import Body, Loop, Statement, statements
+from dlvm.gen.loops.statements import Body, Check, Loop, Statement, statements
 from dlvm.gen.schedule.transform import Transform, register
 from dlvm.ir.dims import floordiv, mod, symbol
 
@@ -27,15 +27,24 @@ class Registers(Transform):
     alone: ClassVar[bool] = True
     count: int
 
+    def against(self, loop: Loop) -> str:
+        """Why this can't be done with a loop; nothing if it can."""
+        inside = list(statements(loop.body))
+        size = self.count * len(inside)
+        if self.count < 1:
+            return f"a turn does 1 turn or more, not {self.count}"
+        if loop.kind != "parallel" or loop.grain != 0:
+            return f"the turns of the loop are {loop.kind}, not parallel"
+        if any(isinstance(s, Check) for s in inside):
+            return "which of its turns fails first is asked for"
+        if size > MOST_STATEMENTS:
+            return f"{size} statements, where {MOST_STATEMENTS} are allowed"
+        return ""
+
     def rewritten(self, loop: Loop) -> Body:
         """The loop over so many turns at once, and one over those that are left."""
-        if self.count < 1:
-            raise self.refused(f"a turn does 1 turn or more, not {self.count}")
-        if loop.kind != "parallel" or loop.grain != 0:
-            raise self.refused(f"the turns of the loop are {loop.kind}, not parallel")
-        size = self.count * len(list(statements(loop.body)))
-        if size > MOST_STATEMENTS:
-            raise self.refused(f"{size} statements, where {MOST_STATEMENTS} are allowed")
+        if reason := self.against(loop):
+            raise self.refused(reason)
         whole, rest = floordiv(loop.extent, self.count), mod(loop.extent, self.count)
         name = f"{loop.var}.u"
         copies = [

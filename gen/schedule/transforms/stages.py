@@ -25,7 +25,7 @@ from dlvm.gen.loops.statements import (
     accesses,
     statements,
 )
-from dlvm.gen.schedule.transform import WHOLE, Transform, register
+from dlvm.gen.schedule.transform import OfKernel, register
 from dlvm.ir import Dim, TensorType
 from dlvm.ir.dims import bounds, product, symbol, symbols
 from dlvm.ir.positions import flatten
@@ -43,18 +43,17 @@ CHUNK = "%chunk"
 
 @register
 @dataclass(frozen=True, slots=True)
-class Stages(Transform):
+class Stages(OfKernel):
     """A loop over rows and chunks for each fold of the kernel, and one that has the totals."""
 
     word: ClassVar[str] = "stages"
+    impossible: ClassVar[str] = "its rows are many, or have no chunks, or are written between folds"
     makes_memory: ClassVar[bool] = True
 
-    def rewritten(self, loop: Loop) -> Body:
-        """The whole kernel."""
-        made = staged(loop.body) if loop.var == WHOLE else None
-        if made is None:
-            raise self.refused("its rows are many, or have no chunks, or are written between folds")
-        return (replace(loop, body=made),)
+    @staticmethod
+    def made(body: Body) -> Body | None:
+        """The statements with this done, if that can be."""
+        return staged(body)
 
 
 def staged(whole: Body) -> Body | None:

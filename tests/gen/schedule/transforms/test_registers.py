@@ -6,10 +6,22 @@ import numpy as np
 import pytest
 
 from dlvm.base.errors import UserError
-from dlvm.gen.loops.statements import Load, Loop, accesses, statements
+from dlvm.gen.loops.statements import (
+    Check,
+    Inside,
+    Let,
+    Load,
+    Loop,
+    Size,
+    accesses,
+    statements,
+)
 from dlvm.gen.loops.verifier import verify
+from dlvm.gen.lower.kernels import lower
+from dlvm.gen.schedule.planner import planned
 from dlvm.gen.schedule.transform import apply
 from dlvm.gen.schedule.transforms.registers import Registers
+from dlvm.ir.dims import symbol
 from tests.gen.compiled import Compiled, interpret, kernel
 from tests.gen.values import same_bits
 
@@ -36,6 +48,14 @@ def test_turns_share_the_loops_inside():
     assert len(loads) == 4 * len(own)
 
 
+def test_which_turn_fails_first_is_kept():
+    index = Size(symbol("%i"))
+    check = Check(Inside((symbol("%i"),)), index, 4, 7)
+    loop = Loop("%i", 4, "parallel", (Let(index), check))
+    with pytest.raises(UserError, match="which of its turns fails first"):
+        Registers("%i", 2).rewritten(loop)
+
+
 PRODUCT = """func @f(%x: f32[4,16], %y: f32[16,32]) -> f32[4,32] {
   %z = matmul %x, %y : f32[4,32]
   return %z
@@ -52,6 +72,15 @@ def test_the_rows_of_a_small_product_share_what_they_read(rows: int, step: str):
     x, y = (dice.standard_normal(s).astype(np.float32) for s in ((rows, 16), (16, 32)))
     assert same_bits(code(x, y)[0][0], interpret(op, (x, y))[0][0])
     np.testing.assert_allclose(code(x, y)[0][0], module.run("f", x, y)[0], rtol=1e-5, atol=1e-5)
+
+
+def test_a_long_formula_behind_a_small_product_stays_turn_by_turn():
+    lines = [f"  %s{i} = tanh %s{i - 1} : f32[4,32]" for i in range(1, 700)]
+    text = PRODUCT.replace("%z", "%s0").replace(
+        "  return %s0", "\n".join([*lines, "  return %s699"])
+    )
+    op, _ = kernel(text, "product")
+    assert not any(s.startswith("registers") for s in planned(lower(op, "k")).steps)
 
 
 @pytest.mark.parametrize(
