@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from dlvm.gen.call.executable import Executable
     from dlvm.gen.gpu.executable import DeviceExecutable
     from dlvm.gen.profile.measure import Timers
-    from dlvm.gen.program.control import Plans
     from dlvm.gen.program.report import Report
+    from dlvm.gen.schedule.plans import Plans
     from dlvm.ir.recipe import Recipe
     from dlvm.passes import Pass, Watch
     from dlvm.target import Target

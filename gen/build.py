@@ -17,7 +17,7 @@ from dlvm.gen.cpu.driver import emit_driver
 from dlvm.gen.cpu.kernels import emit_kernel
 from dlvm.gen.llvm.binding import Library, assembly, object_code
 from dlvm.gen.program.coalesce import coalesce
-from dlvm.gen.program.control import Plans, to_program
+from dlvm.gen.program.control import to_program
 from dlvm.gen.program.memory import Arena, plan
 from dlvm.gen.program.promises import promises
 from dlvm.gen.program.report import Report, activation_bytes, program_bytes, program_flops
@@ -25,6 +25,7 @@ from dlvm.gen.program.steps import Program
 from dlvm.gen.program.text import program_text
 from dlvm.gen.program.times import Times
 from dlvm.gen.schedule.planner import Planner
+from dlvm.gen.schedule.plans import Plans
 from dlvm.gen.schedule.text import Schedule, parse_schedule, schedule_text
 from dlvm.gen.text.module import Text
 from dlvm.ir import Dim, Module

@@ -27,8 +27,8 @@ from dlvm.gen.llvm.binding import Library, version
 from dlvm.gen.llvm.cache import store
 from dlvm.gen.llvm.disk import digest
 from dlvm.gen.loops.status import culprits
-from dlvm.gen.program.control import Plans
 from dlvm.gen.program.report import Report
+from dlvm.gen.schedule.plans import Plans
 from dlvm.gen.schedule.text import parse_schedule
 from dlvm.gen.schedule.transform import TRANSFORMS
 from dlvm.ir import Array, Dim, Module

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from dlvm.base.errors import CompilerError
 from dlvm.gen.loops.statements import LoopKernel
 from dlvm.gen.program.coalesce import resolved
-from dlvm.gen.program.control import Plans, to_program
+from dlvm.gen.program.control import to_program
+from dlvm.gen.schedule.plans import Plans
 from dlvm.gen.schedule.text import Schedule
 from dlvm.gen.schedule.transform import TRANSFORMS
 from dlvm.gen.schedule.transforms import parse_step

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dlvm.gen.loops.statements import Local, Multiply
-from dlvm.gen.schedule.transforms.fragment_tiles import INSTRUCTIONS, Instruction
+from dlvm.gen.schedule.transforms.gpu.fragment_tiles import INSTRUCTIONS, Instruction
 from dlvm.ir import Dim
 
 from .mapping import register

@@ -48,9 +48,9 @@ from dlvm.ops import (
 from dlvm.ops.arrays.overwriting import Overwriting
 
 from .elements import Pull
-from .factorisations import factorise
 from .forms import Forms
 from .local_arrays import keeping
+from .matrices.factorisations import factorise
 from .overwriting import write_at_indices, write_windows
 from .products import product_kernel
 from .running import Carried, against, scans

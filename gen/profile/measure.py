@@ -20,13 +20,13 @@ from dlvm.gen.build import Made, loaded, made
 from dlvm.gen.call.executable import Executable
 from dlvm.gen.loops.statements import LoopKernel
 from dlvm.gen.loops.work import flops
-from dlvm.gen.program.control import Plans
 from dlvm.gen.program.lives import lives
 from dlvm.gen.program.memory import plan
 from dlvm.gen.program.steps import CallPython, Copy, Launch, Program
 from dlvm.gen.program.timed import BETWEEN, FIRST, START, Timed, entered_with, timed
 from dlvm.gen.runtime import ticks
 from dlvm.gen.schedule.cost import Costs, bytes_of
+from dlvm.gen.schedule.plans import Plans
 from dlvm.ir import Array, Dim, Module
 from dlvm.ir.dims import substitute
 from dlvm.ir.interpret import bind

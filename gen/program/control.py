@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from dlvm.gen.loops.status import code_of
 from dlvm.gen.lower.in_place import targets
 from dlvm.gen.lower.kernels import family_of, lower
 from dlvm.gen.schedule.planner import Planner
+from dlvm.gen.schedule.plans import Plans
 from dlvm.gen.schedule.text import Schedule
 from dlvm.ir import (
     Array,
@@ -83,19 +84,6 @@ def lowers(
         return rule
 
     return register
-
-
-class Plans(Protocol):
-    """What says how the loops of each kernel run, such as a ``Schedule``."""
-
-    @property
-    def forms(self) -> tuple[str, ...]:
-        """The forms of folds that are asked for at first; ``applied`` may ask for others."""
-        ...
-
-    def applied(self, plain: LoopKernel) -> LoopKernel:
-        """The loops that run in the place of the plain ones."""
-        ...
 
 
 def to_program(module: Module, plans: Plans | None = None, threads: bool = True) -> Program:

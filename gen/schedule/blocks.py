@@ -33,16 +33,16 @@ from .folding import FEW, unrolled
 from .rows import kept
 from .tilings import instructions_of, tiles_of
 from .transform import WHOLE, OfKernel, Transform, apply
-from .transforms.bind import Bind
-from .transforms.block_tiles import BLOCK
-from .transforms.deal import Deal, warps_of
 from .transforms.fuse import Fuse, nested
-from .transforms.lanes import Lanes
-from .transforms.parts import Parts
+from .transforms.gpu.bind import Bind
+from .transforms.gpu.block_tiles import BLOCK
+from .transforms.gpu.deal import Deal, warps_of
+from .transforms.gpu.lanes import Lanes
+from .transforms.gpu.parts import Parts
+from .transforms.gpu.stages import Stages
+from .transforms.gpu.tiles import product_of
+from .transforms.gpu.transpose import SIDE, Transpose, transposed_loads
 from .transforms.split import Split
-from .transforms.stages import Stages
-from .transforms.tiles import product_of
-from .transforms.transpose import SIDE, Transpose, transposed_loads
 from .transforms.unroll import Unroll
 from .transforms.vectorize import Vectorize, holds_no_lanes
 

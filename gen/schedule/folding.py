@@ -26,7 +26,7 @@ from dlvm.gen.loops.statements import (
 from dlvm.ir.dims import symbols
 
 from .transform import Transform
-from .transforms.ahead import Ahead, loads_of
+from .transforms.gpu.ahead import Ahead, loads_of
 from .transforms.unroll import Unroll
 
 FLIGHT = 16

@@ -31,8 +31,9 @@ from dlvm.ir.dims import substitute, symbols
 from dlvm.ir.equations import as_line
 from dlvm.target import Target
 
-from .boxes import boxes, distributions, fusions, joins, spreads
+from .boxes import boxes
 from .grains import columns, grains, open_columns
+from .nests import distributions, fusions, joins, spreads
 from .tiling import sums, tiles, turns
 from .transform import Transform, apply
 from .transforms.prefetch import Prefetch, reads_again

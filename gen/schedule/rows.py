@@ -24,8 +24,8 @@ from dlvm.ir import Dim
 from dlvm.ir.dims import product, symbol, symbols
 from dlvm.ir.positions import flatten
 
+from .chunks import rows_of
 from .transforms.stage import Stage
-from .transforms.stages import rows_of
 
 SWEEPS = 2
 """Places that read a row for one fold: whole groups of elements, and the rest."""

@@ -11,8 +11,8 @@ from dlvm.ir.numerics import licensed
 from dlvm.target import Target
 
 from .transform import WHOLE
-from .transforms.fragment_tiles import INSTRUCTIONS
-from .transforms.tiles import Tiles
+from .transforms.gpu.fragment_tiles import INSTRUCTIONS
+from .transforms.gpu.tiles import Tiles
 
 TILES = (
     Tiles(WHOLE, 128, 128, 8, 8, 8),

@@ -17,7 +17,10 @@ from .bidiagonal import singular
 from .qr import householder
 from .rotations import SWEEPS, angle, identities, in_order, quotient, rotate, signs
 from .triangles import diagonal_of, off_diagonal
+from .tridiagonal import scale_of
 
+ROOT = 4
+"""Of the smallest normal number: squares of elements are computed, and no more."""
 ROTATED = 8
 """Columns up to which rotations are faster than two diagonals."""
 
@@ -101,7 +104,7 @@ class Svd(Factorisation):
 
 def _by_columns(x: Array) -> tuple[Array, Array, Array]:
     """Values in no order, and the vectors of both sides as rows, by rotations of columns."""
-    scale = _scale(np.abs(x).max((1, 2), initial=0))
+    scale = scale_of(np.abs(x).max((1, 2), initial=0), ROOT)
     columns = np.swapaxes(x / scale[:, None, None], -1, -2).copy()
     rows = _rotated(columns)
     values = -np.sqrt(_dot(columns, columns))
@@ -122,19 +125,6 @@ def _over(x: Value, s: Value) -> Value:
     rank = x.type.rank
     below = Broadcast(s, x.shape, (*range(rank - 2), rank - 1))
     return quotient(x, below, x)
-
-
-def _scale(most: Array) -> Array:
-    """What squares of elements are taken relative to: 1, where neither over- nor underflows."""
-    low = bound(most.dtype)
-    one = np.asarray(1, most.dtype)
-    ordinary = (low <= most) & (most <= one / low)
-    return np.where(ordinary | (most == 0), one, most)
-
-
-def bound(dtype: Any) -> Any:
-    """The fourth root of the smallest normal number, to a power of two."""
-    return np.asarray(2.0 ** (np.finfo(dtype).minexp // 4), dtype)
 
 
 def _dot(x: Array, y: Array) -> Array:

@@ -35,17 +35,17 @@ def eigen(x: Array) -> tuple[Array, Array]:
     return d * scale[:, None], rows
 
 
-def scale_of(most: Array) -> Array:
+def scale_of(most: Array, root: int = 8) -> Array:
     """What a matrix is divided by: 1, where no square of a part of it over- or underflows."""
-    low = bound(most.dtype)
+    low = bound(most.dtype, root)
     one = np.asarray(1, most.dtype)
     ordinary = (low <= most) & (most <= one / low)
     return np.where(ordinary | (most == 0), one, most)
 
 
-def bound(dtype: Any) -> Any:
-    """The eighth root of the smallest normal number, to a power of two."""
-    return np.asarray(2.0 ** (np.finfo(dtype).minexp // 8), dtype)
+def bound(dtype: Any, root: int = 8) -> Any:
+    """A root of the smallest normal number, to a power of two."""
+    return np.asarray(2.0 ** (np.finfo(dtype).minexp // root), dtype)
 
 
 def _reduced(x: Array, least: Array) -> tuple[Array, Array, Array]:

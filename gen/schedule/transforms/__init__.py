@@ -1,6 +1,6 @@
 """The transforms, each in a file of its own, and a step of a schedule read from text.
 
-Every file of this folder is imported, so a new transform is a new file.
+Every file of this folder and of ``gpu`` is imported, so a new transform is a new file.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from dlvm.gen.schedule.transform import TRANSFORMS, Transform
 from dlvm.ir import Dim
 from dlvm.ir.text.line import Line, parse_dim
 
-for _found in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_found.name}")
+for _found in pkgutil.walk_packages(__path__, f"{__name__}."):
+    importlib.import_module(_found.name)
 
 
 def parse_step(text: str, number: int) -> Transform:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Collection, Container
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -17,7 +17,6 @@ from dlvm.gen.loops.statements import (
     Load,
     Local,
     Loop,
-    Memory,
     Search,
     Statement,
     Store,
@@ -88,7 +87,7 @@ def siblings(body: Body, levels: int) -> list[Loop]:
     return loops if loops and same and alone and levels > 0 else []
 
 
-def _is_own(loops: list[Loop], levels: int, written: set[Memory]) -> bool:
+def _is_own(loops: list[Loop], levels: int, written: Collection[Buffer | Local]) -> bool:
     """Whether what any of some loops writes is touched by a turn of each in its own part only."""
     inside = list(statements(tuple(loops)))
     own = {s.name for s in inside if isinstance(s, Local)}

@@ -20,11 +20,10 @@ from dlvm.gen.loops.statements import (
     scalars,
     statements,
 )
+from dlvm.gen.schedule.chunks import cut_chunk
 from dlvm.gen.schedule.transform import Transform, register
 from dlvm.ir import TensorType
 from dlvm.ir.dims import symbol, symbols
-
-from .stages import cut_chunk
 
 
 @register

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dlvm
-from dlvm.gen.schedule.transforms import stages
+from dlvm.gen.schedule.transforms.gpu import stages
 
 from .kinds import KINDS
 from .test_programs import assert_same_bits, emulated, machine_code

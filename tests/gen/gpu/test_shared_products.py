@@ -16,7 +16,7 @@ from dlvm.gen.loops.statements import CHUNK, LoopKernel
 from dlvm.gen.loops.verifier import verify
 from dlvm.gen.schedule import blocks as planning
 from dlvm.gen.schedule.blocks import prepared
-from dlvm.gen.schedule.transforms.parts import FEWEST
+from dlvm.gen.schedule.transforms.gpu.parts import FEWEST
 
 RNG = np.random.default_rng(0)
 LONG = FEWEST * CHUNK + 77

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dlvm.gen.gpu.nvptx import emit_gpu_kernel
-from dlvm.gen.lower import bidiagonal, spectra, tridiagonal
+from dlvm.gen.lower.matrices import bidiagonal, spectra, tridiagonal
 from dlvm.ir import DTYPES
 from dlvm.target import Target
 from tests.gen.compiled import Compiled, cpu, gpu, interpret, kernel, loops, ptx_of

@@ -12,9 +12,9 @@ from dlvm.gen.schedule.blocks import LANES, GpuPlanner, blocks
 from dlvm.gen.schedule.rows import kept
 from dlvm.gen.schedule.text import parse_schedule, schedule_text
 from dlvm.gen.schedule.transform import WHOLE, apply
-from dlvm.gen.schedule.transforms.bind import Bind
-from dlvm.gen.schedule.transforms.deal import Deal, dealt, warps_of
-from dlvm.gen.schedule.transforms.lanes import Lanes
+from dlvm.gen.schedule.transforms.gpu.bind import Bind
+from dlvm.gen.schedule.transforms.gpu.deal import Deal, dealt, warps_of
+from dlvm.gen.schedule.transforms.gpu.lanes import Lanes
 from tests.gen.compiled import kernel
 from tests.gen.values import same_bits
 

@@ -7,7 +7,7 @@ import pytest
 from dlvm.base.errors import UserError
 from dlvm.gen.loops.statements import Buffer, Let, Load, Loop, Store, statements
 from dlvm.gen.schedule.transform import apply
-from dlvm.gen.schedule.transforms.ahead import Ahead, loads_of
+from dlvm.gen.schedule.transforms.gpu.ahead import Ahead, loads_of
 
 from .changed import TURNED, changes_no_bit, first, plain
 

@@ -9,8 +9,8 @@ from dlvm.gen.loops.statements import Barrier, Local, Loop, statements
 from dlvm.gen.schedule.blocks import blocks
 from dlvm.gen.schedule.text import parse_schedule, schedule_text
 from dlvm.gen.schedule.transform import WHOLE, apply
-from dlvm.gen.schedule.transforms.bind import Bind
-from dlvm.gen.schedule.transforms.lanes import Lanes
+from dlvm.gen.schedule.transforms.gpu.bind import Bind
+from dlvm.gen.schedule.transforms.gpu.lanes import Lanes
 
 from .changed import COLUMNS, ROWS, SUM, TURNED, changes_no_bit, first, plain
 

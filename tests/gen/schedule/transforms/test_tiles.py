@@ -6,7 +6,7 @@ from dlvm.base.errors import UserError
 from dlvm.gen.lower.kernels import lower
 from dlvm.gen.schedule.blocks import blocks
 from dlvm.gen.schedule.transform import WHOLE, apply
-from dlvm.gen.schedule.transforms.tiles import Tiles
+from dlvm.gen.schedule.transforms.gpu.tiles import Tiles
 from tests.gen.compiled import kernel
 
 PRODUCT = """func @f(%x: f32[70,40], %y: f32[40,50]) -> f32[70,50] {

@@ -25,6 +25,7 @@ from dlvm.gen.loops.statements import (
     accesses,
     statements,
 )
+from dlvm.gen.schedule.chunks import CHUNK, cut_chunk, is_chunks, rows_of
 from dlvm.gen.schedule.transform import OfKernel, register
 from dlvm.ir import Dim, TensorType
 from dlvm.ir.dims import bounds, product, symbol, symbols
@@ -38,7 +39,6 @@ MANY = 64
 """Chunks whose totals are added once for all that follows, and read by a whole warp."""
 TILE = 1024
 """Totals of chunks that a warp reads before it adds them."""
-CHUNK = "%chunk"
 
 
 @register
@@ -60,7 +60,7 @@ def staged(whole: Body) -> Body | None:
     """The statements with folds in two stages, if that can be."""
     scalars, chain, body = rows_of(whole)
     rows = product(tuple(s.extent for s in chain))
-    chunks = [s for s in body if isinstance(s, Loop) and _is_chunks(s)]
+    chunks = [s for s in body if isinstance(s, Loop) and is_chunks(s)]
     columns = not any(_has_lanes(s) for s in chunks)
     most = MOST_COLUMNS if columns else MOST_ROWS
     if not chunks or not (isinstance(rows, int) and rows <= most):
@@ -181,41 +181,8 @@ class _Stages:
         self.stages += _inside(chain, body, f".s{len(self.stages)}")
 
 
-def rows_of(body: Body) -> tuple[list[Statement], list[Loop], Body]:
-    """Scalars, the loops over rows, and what is done for each; nothing where there is more."""
-    chain: list[Loop] = []
-    scalars: list[Statement] = []
-    while True:
-        loops = [s for s in body if isinstance(s, Loop) and s.kind == "parallel"]
-        rest = [s for s in body if s not in loops]
-        if len(loops) != 1 or not all(isinstance(s, Let) for s in rest):
-            return scalars, chain, body
-        if any(isinstance(s, Let) and isinstance(s.scalar, Load) for s in rest):
-            return scalars, chain, body
-        scalars += rest
-        chain.append(loops[0])
-        body = loops[0].body
-
-
 def _writes(body: Body) -> bool:
     return any(isinstance(x, Store) and isinstance(x.memory, Buffer) for x in accesses(body))
-
-
-def _is_chunks(s: Statement) -> bool:
-    named = isinstance(s, Loop) and s.kind == "serial" and s.var.startswith(CHUNK)
-    return named and isinstance(s, Loop) and s.extent != 1
-
-
-def cut_chunk(chunk: Loop) -> tuple[Body, Body]:
-    """What a chunk computes in arrays of its own, and what it adds to the total."""
-    own = {s.name for s in chunk.body if isinstance(s, Local)}
-    ends = (
-        i + 1
-        for i, s in enumerate(chunk.body)
-        if isinstance(s, Loop) or (isinstance(s, Store) and s.memory.name in own)
-    )
-    end = max(ends, default=0)
-    return chunk.body[:end], chunk.body[end:]
 
 
 def _is_own(x: Scalar, chunk: Loop) -> bool:

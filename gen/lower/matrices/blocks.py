@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from dlvm.gen.loops.statements import CHUNK, Local, Operand, Product, Scalar
+from dlvm.gen.lower.products import TILE
 from dlvm.ir import Dim
 from dlvm.ir.dims import floordiv, minimum, symbol
 
-from .products import TILE
 from .workspace import Matrix, Work
 
 WIDTHS = 256, 64, 16

@@ -14,14 +14,14 @@ from collections.abc import Mapping
 
 from dlvm.base.errors import CompilerError
 from dlvm.gen.loops.statements import Buffer, Local, Operand, Scalar
+from dlvm.gen.lower.elements import Pull
+from dlvm.gen.lower.products import matrix_in_memory
 from dlvm.ir import BOOL, I64, Dim, Function, Value
 from dlvm.ir.positions import Index
 from dlvm.ops import LU, QR, Cholesky, Eigh, Factorisation, Svd, TriangularSolve
 
 from .blocks import STEP, Factors, Span, Triangle, block, panels, solve, subtract, widths_for
 from .eigenvalues import eigh
-from .elements import Pull
-from .products import matrix_in_memory
 from .reflections import qr
 from .singular_values import svd
 from .workspace import Matrix, Work

@@ -29,11 +29,10 @@ from dlvm.gen.loops.statements import (
     scalars,
     statements,
 )
+from dlvm.gen.schedule.chunks import CHUNK, is_chunks, rows_of
 from dlvm.gen.schedule.transform import OfKernel, register
 from dlvm.ir import Dim
 from dlvm.ir.dims import symbol, symbols
-
-from .stages import CHUNK, rows_of
 
 LONG = 2048
 """Elements of a row from which on a block has several warps."""
@@ -92,11 +91,11 @@ def _is_dealt(s: Statement) -> TypeGuard[Loop]:
 
 def _is_left(s: Statement) -> bool:
     """Whether a fold was not dealt to warps."""
-    return _is_chunks(s) or (isinstance(s, Local) and s.size == WARP)
+    return _has_lanes(s) or (isinstance(s, Local) and s.size == WARP)
 
 
 def _is_long(body: Body) -> bool:
-    return _is_wide(body) or any(_is_chunks(s) and s.extent != 1 for s in body)
+    return _is_wide(body) or any(_has_lanes(s) for s in body)
 
 
 def _is_wide(body: Body) -> bool:
@@ -117,10 +116,9 @@ def _has_own_arrays(body: Body) -> bool:
     return any(isinstance(t, Local) for s in _lanes_in(body) for t in statements(s.body))
 
 
-def _is_chunks(s: Statement) -> TypeGuard[Loop]:
-    if not (isinstance(s, Loop) and s.kind == "serial" and s.var.startswith(CHUNK)):
-        return False
-    return isinstance(s.extent, int) and any(_lanes_in(s.body))
+def _has_lanes(s: Statement) -> TypeGuard[Loop]:
+    """Whether a loop goes over a known number of chunks, in each of which lanes share the work."""
+    return is_chunks(s) and isinstance(s.extent, int) and any(_lanes_in(s.body))
 
 
 def _lanes_in(body: Body) -> Iterator[Loop]:
@@ -139,7 +137,7 @@ class _Dealing:
         at = 0
         while at < len(body):
             s = body[at]
-            if _is_chunks(s):
+            if _has_lanes(s):
                 self.done += self._loop(s)
             elif isinstance(s, Local) and (end := _end_of_fold(body, at)):
                 body = (*body[:end], *self._once(body[at:end], body[end:]))

@@ -22,10 +22,9 @@ from dlvm.gen.loops.statements import (
     statements,
 )
 from dlvm.gen.schedule.transform import Transform, register
+from dlvm.gen.schedule.transforms.unroll import MOST_STATEMENTS
 from dlvm.ir import Dim
 from dlvm.ir.dims import symbol
-
-from .unroll import MOST_STATEMENTS
 
 
 @register

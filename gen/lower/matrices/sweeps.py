@@ -7,6 +7,7 @@ after the other, so that columns may be shared by threads.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -87,7 +88,7 @@ class Rows:
     sines: Matrix
 
 
-class Sweeps:
+class Sweeps(ABC):
     """Sweeps over the blocks of a band, until it is diagonal; matrices take in their rotations.
 
     With one matrix these are the transposed vectors of three diagonals. Of two diagonals there are
@@ -182,9 +183,9 @@ class Sweeps:
         nest.store(self.low, 0, binary("min", nest.load(self.low, 0), nest.size(start)))
         nest.store(self.high, 0, binary("max", nest.load(self.high, 0), nest.size(end)))
 
+    @abstractmethod
     def sweep(self, sweep: Dim, start: Dim, end: Dim) -> None:
         """The rotations of one sweep, from row ``end`` to row ``start``."""
-        raise NotImplementedError
 
     @contextmanager
     def upwards(self, start: Dim, end: Dim) -> Generator[Dim]:

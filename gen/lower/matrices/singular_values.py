@@ -9,7 +9,8 @@ from dlvm.ir.dims import at_least, maximum, minimum
 from dlvm.ir.positions import Index
 from dlvm.ops import Svd
 from dlvm.ops.factorisations.rotations import SWEEPS
-from dlvm.ops.factorisations.svd import ROTATED, bound
+from dlvm.ops.factorisations.svd import ROOT, ROTATED
+from dlvm.ops.factorisations.tridiagonal import bound
 
 from .bidiagonal import Bidiagonal
 from .reflections import Reflections, identity
@@ -135,7 +136,7 @@ def _by_columns(problem: Problem) -> None:
     """The columns, which are rows in memory, become orthogonal, then sorted."""
     work, line, (m, n), values = problem.work, problem.line, problem.shape, problem.values
     nest, words = work.nest, work.words
-    scale = problem.scaled(float(bound(work.dtype.numpy)))
+    scale = problem.scaled(float(bound(work.dtype.numpy, ROOT)))
     first, second = problem.vectors or (
         room(work, name, line, (n, width)) for name, width in (("long", m), ("short", n))
     )

@@ -1,0 +1,1 @@
+"""The loops of factorisations: matrices in scratch memory, panels, reflections and rotations."""

@@ -1,0 +1,1 @@
+"""The transforms that make blocks and lanes of a GPU."""
