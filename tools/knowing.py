@@ -38,7 +38,7 @@ KNOWN = {
     "dlvm.exporting": 68,
     "dlvm.gen.aot": 1,
     "dlvm.gen.loops": 4,
-    "dlvm.gen.lower": 24,
+    "dlvm.gen.lower": 23,
     "dlvm.gen.lower.matrices": 9,
     "dlvm.gen.program": 16,
     "dlvm.gen.tune": 1,

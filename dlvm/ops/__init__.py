@@ -92,9 +92,10 @@ from .families import (
     Reduction,
     Running,
 )
-from .flow.control import Call, Checkpoint, Cond, Kernel, Recompute, Scan, While
+from .flow.control import Call, Checkpoint, Cond, Recompute, Scan, While
 from .flow.custom import Custom, CustomJvp, CustomVjp
 from .flow.effects import Assert, Print, Tap
+from .flow.kernels import Kernel, family_of, kernel_of, windows
 from .flow.structured import Structured
 from .flow.tape import Pop, Push
 from .literals import (
@@ -263,7 +264,9 @@ __all__ = [
     "Update",
     "While",
     "Xor",
+    "family_of",
     "is_splat",
+    "kernel_of",
     "never_negative_zero",
     "overwriter",
     "reads_in_place",
@@ -273,5 +276,6 @@ __all__ = [
     "spread",
     "transposed",
     "updates_in_order",
+    "windows",
     "written_over",
 ]

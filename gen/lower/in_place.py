@@ -25,16 +25,6 @@ from dlvm.gen.loops.statements import (
     Word,
     statements,
 )
-from dlvm.ops import Kernel
-
-from .kernels import target_of
-
-
-def targets(op: Kernel) -> list[int | None]:
-    """For each result the operand that becomes it, or None where it has its own buffer."""
-    found = [target_of(op, result) for result in op.body.results]
-    return [None if t is None else op.body.params.index(t) for t in found]
-
 
 _KNOWN: WeakKeyDictionary[LoopKernel, frozenset[tuple[int, int]]] = WeakKeyDictionary()
 

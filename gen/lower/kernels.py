@@ -28,24 +28,20 @@ from dlvm.gen.loops.statements import (
     dims,
     statements,
 )
-from dlvm.ir import F32, Dim, Op, Param, Value
+from dlvm.ir import Dim, Value
 from dlvm.ir.dims import maximum, minimum, product, symbols
 from dlvm.ir.positions import Index, flatten, reshaped
 from dlvm.ops import (
-    Contraction,
-    Factorisation,
     Kernel,
-    Ordering,
     Reduction,
     Running,
     SearchSorted,
     Sort,
     Update,
     overwriter,
-    reads_in_place,
-    updates_in_order,
+    windows,
 )
-from dlvm.ops.arrays.overwriting import Overwriting
+from dlvm.ops.flow.kernels import OVERWRITING
 
 from .elements import Pull
 from .forms import Forms
@@ -58,9 +54,6 @@ from .short_folds import is_short, positions, reads_near
 from .short_rows import group, group_size, groups_of
 from .sorts import Row, search_row
 from .staging import STAGED_ELEMENTS
-
-OVERWRITING = ("scatter", "product")
-"""Families whose results may be written over an operand."""
 
 
 def lower(kernel: Kernel, name: str, forms: Sequence[str] = ()) -> LoopKernel:
@@ -100,46 +93,9 @@ def _write_elements(pull: Pull, frame: Frame, targets: Sequence[Target], index: 
         pull.nest.store(buffer, offset, x)  # what was kept in a room is read by now
 
 
-def family_of(op: Op) -> str:
-    """The family of a kernel that holds one operation."""
-    match op:
-        case _ if isinstance(op, Overwriting):
-            return "scatter"
-        case Ordering():
-            return "ordering"
-        case Factorisation():
-            return "factorisation"
-        case Contraction() if op.dtype is F32:
-            return "product"
-        case _:
-            return "loops"
-
-
-def target_of(kernel: Kernel, result: Value) -> Param | None:
-    """The parameter that a result is written over: one that is read nowhere else, or in place."""
-    over = overwriter(result) if kernel.family in OVERWRITING else None
-    if over is None or not isinstance((over := _first(kernel, over)).x, Param):
-        return None
-    reads = sum(op.operands.count(over.x) for op in kernel.body.ops)
-    if reads > 1 and len(kernel.body.results) == 1 and isinstance(over, Update):
-        return over.x if reads_in_place(over, lambda value: not isinstance(value, Param)) else None
-    return over.x if reads == 1 else None
-
-
-def _first(kernel: Kernel, op: Overwriting) -> Overwriting:
-    """What is written first into the memory that an operation writes into."""
-    return _in_order(kernel, op)[0] if isinstance(op, Update) else op
-
-
-def _in_order(kernel: Kernel, op: Update) -> tuple[Update, ...]:
-    """The windows that are written into one memory, one after the other, ``op`` last."""
-    several = kernel.family == "scatter" and len(kernel.body.results) == 1
-    return updates_in_order(op) if several else (op,)
-
-
 def _buffers(kernel: Kernel) -> tuple[Buffer, ...]:
     body = kernel.body
-    targets = [target_of(kernel, r) for r in body.results]
+    targets = [kernel.target_of(i) for i in range(len(body.results))]
     taken = [Buffer(f"b{i}", p.type, "in") for i, p in enumerate(body.params)]
     for i, p in enumerate(body.params):
         if p in targets:
@@ -167,8 +123,8 @@ class _Lowering:
         made = iter(b for b in buffers if b.role == "out")
         operands = dict(zip(kernel.body.params, buffers, strict=False))
         self.targets: list[Target] = []
-        for result in kernel.body.results:
-            target = target_of(kernel, result)
+        for i, result in enumerate(kernel.body.results):
+            target = kernel.target_of(i)
             self.targets.append((result, operands[target] if target else next(made)))
 
     def results(self) -> None:
@@ -365,10 +321,16 @@ class _Lowering:
         """Write the windows or the indexed elements into the buffer of the first operand."""
         op = overwriter(value)
         assert op is not None
-        if target_of(self.kernel, value) is None:
-            self._rows(Frame(op.x.shape, ()), [(_first(self.kernel, op).x, buffer)])
         if isinstance(op, Update):
-            write_windows(self.pull, _in_order(self.kernel, op), buffer)
+            updates = windows(self.body, self.kernel.family, op)
+            self._start_from(updates[0].x, buffer)
+            write_windows(self.pull, updates, buffer)
         else:
+            self._start_from(op.x, buffer)
             beside = dict(self.targets).get(op.results[-1]) if op.results[1:] else None
             write_at_indices(self.pull, op, buffer, beside)
+
+    def _start_from(self, x: Value, buffer: Buffer) -> None:
+        """Fill memory that is the result's own with what is written over."""
+        if buffer.role == "out":
+            self._rows(Frame(x.shape, ()), [(x, buffer)])

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import count
+from itertools import count, repeat
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,8 +20,7 @@ from dlvm.base.errors import CompilerError, Origin
 from dlvm.base.progress import doing
 from dlvm.gen.loops.statements import LoopKernel
 from dlvm.gen.loops.status import code_of
-from dlvm.gen.lower.in_place import targets
-from dlvm.gen.lower.kernels import family_of, lower
+from dlvm.gen.lower.kernels import lower
 from dlvm.gen.schedule.planner import Planner
 from dlvm.gen.schedule.plans import Plans
 from dlvm.gen.schedule.text import Schedule
@@ -55,7 +54,10 @@ from dlvm.ops import (
     Reshape,
     Structured,
     Tap,
+    family_of,
+    kernel_of,
 )
+from dlvm.ops.flow.kernels import OWN
 from dlvm.ops.literals import TOLD
 from dlvm.target import Target
 
@@ -218,7 +220,7 @@ class Lowering:
         """The loops of a kernel; one for kernels of equal text that fail under equal codes."""
         body = replace(op.body, name="kernel")
         codes = tuple(code_of(inner) for inner in body.walk() if inner.may_raise)
-        key = (str(Module((body,))), codes, op.family, op.tree)
+        key = (str(Module((body,))), codes, op.family, op.tree, op.over)
         kernels = self.book.kernels
         if key not in kernels:
             name = f"k{len(kernels)}"
@@ -342,8 +344,8 @@ def launch(low: Lowering, op: Kernel, xs: list[View]) -> list[View]:
         for x, buffer in zip(xs, kernel.buffers, strict=False)
     ]
     results: list[View] = []
-    for target, type_ in zip(targets(op), op.result_types, strict=True):
-        if target is None:
+    for target, type_ in zip(op.over or repeat(OWN), op.result_types, strict=False):
+        if target == OWN:
             results.append(low.room(type_))
             views.append(results[-1])
         else:
@@ -363,7 +365,7 @@ def one_kernel(low: Lowering, op: Op, xs: list[View]) -> list[View]:
     """An operation outside every kernel is one by itself."""
     params, inner = alone(op)
     body = Function("body", params, (inner,), inner.results)
-    return launch(low, Kernel(op.operands, body, family_of(op)), xs)
+    return launch(low, kernel_of(op.operands, body, family_of(op)), xs)
 
 
 def alone(op: Op) -> tuple[tuple[Param, ...], Op]:

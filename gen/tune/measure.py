@@ -99,7 +99,7 @@ def _alone(kernel: Kernel) -> Module:
     """A module of the kernel alone."""
     params = tuple(Param(v.type, f"x{i}") for i, v in enumerate(kernel.operands))
     with (builder := Builder()):
-        made = Kernel(params, kernel.body, kernel.family, kernel.tree)
+        made = kernel.rebuild(params)
     return Module((Function("main", params, tuple(builder.ops), made.results),))
 
 

@@ -15,7 +15,7 @@ from dlvm.ir import Builder, Function, Module, Op, Param, TensorType, Value
 from dlvm.ir.decisions import allowed
 from dlvm.ir.dims import at_least
 from dlvm.ir.rewrite import Env, map_regions
-from dlvm.ops import Contraction, Kernel, Update, reads_in_place, written_over
+from dlvm.ops import Contraction, Update, kernel_of, reads_in_place, written_over
 from dlvm.ops.arrays.overwriting import Overwriting
 from dlvm.passes import module_pass
 
@@ -151,7 +151,7 @@ class KernelWriter:
         results = tuple(env.values[v] for v in exports)
         body = Function("body", tuple(params.values()), tuple(inside.ops), results)
         family = "loops" if group.family == "closed" else group.family
-        kernel = Kernel(tuple(self.outer[k] for k in keys), body, family, tree_of(group))
+        kernel = kernel_of(tuple(self.outer[k] for k in keys), body, family, tree_of(group))
         kernel.origin = group.members[-1].origin
         self.outer.update(zip(exports, kernel.results, strict=True))
         self.outer[group] = kernel.results[0]

@@ -12,7 +12,8 @@ from dlvm.cost import size_in_bytes, typical
 from dlvm.ir import TAPE, Function, Module, Op, Param, TensorType, Value
 from dlvm.ir.decisions import allowed, listens
 from dlvm.ir.rewrite import Env, map_regions, mapped, transform
-from dlvm.ops import Constant, Kernel, Structured, overwriter, written_over
+from dlvm.ops import Constant, Kernel, Structured
+from dlvm.ops.flow.kernels import OWN
 from dlvm.opt.facts import acts
 from dlvm.passes import module_pass
 
@@ -79,12 +80,9 @@ def _carried(region: Function, count: int) -> Owned:
 def overwritten(op: Op, owned: Owned) -> list[Value]:
     """The values in whose memory an operation would best leave its results."""
     replaced: list[Value] = [owned[r] for r in op.results if r in owned]
-    if not (isinstance(op, Kernel) and op.family == "scatter"):
-        return replaced
-    given = dict(zip(op.body.params, op.xs, strict=True))
-    over = filter(None, map(overwriter, op.body.results))
-    first = ([*written_over(op)][-1] for op in over)
-    return [*replaced, *(given[x] for x in first if isinstance(x, Param))]
+    if isinstance(op, Kernel):
+        replaced += [op.xs[i] for i in op.over if i != OWN]
+    return replaced
 
 
 def readers_first(fn: Function, owned: Owned) -> Function:

@@ -22,7 +22,7 @@ from dlvm.gen.text.module import Text
 from dlvm.ir import parse
 from dlvm.ir.dims import evaluate
 from dlvm.ir.interpret import bind
-from dlvm.ops import Kernel
+from dlvm.ops import kernel_of
 from dlvm.target import Target
 
 
@@ -40,7 +40,7 @@ def kernel(text, family="loops", tree=(4096, 32)):
     """The kernel whose body is the one function of this text, and its module."""
     module = parse("dlvm 1\n" + text)
     fn = module.functions[0]
-    return Kernel(fn.params, fn, family, tree), module
+    return kernel_of(fn.params, fn, family, tree), module
 
 
 verified = cache(verify)

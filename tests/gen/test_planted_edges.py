@@ -21,10 +21,10 @@ from dlvm.gen.loops import verifier
 from dlvm.gen.loops.rewriting import Rewriting
 from dlvm.gen.loops.statements import Fill, Loop
 from dlvm.gen.lower import filling
-from dlvm.gen.lower import kernels as lowering
 from dlvm.gen.products import objects
 from dlvm.gen.products.sources import Sources
 from dlvm.gen.schedule.transforms.vectorize import Vectorize
+from dlvm.ops.flow import kernels as places
 from dlvm.opt.kernels import fusion
 from tests.gen.lower import test_filling, test_overwriting
 from tests.gen.lower.test_filling import agrees, formed, whole
@@ -78,7 +78,7 @@ def everything_is_apart() -> Any:
     """What is replaced is taken for what nobody reads."""
     always = mock.Mock(return_value=True)
     found = mock.patch.multiple(fusion, reads_in_place=always)
-    return _both(found, mock.patch.multiple(lowering, reads_in_place=always))
+    return _both(found, mock.patch.multiple(places, reads_in_place=always))
 
 
 def nothing_is_looked_at() -> Any:

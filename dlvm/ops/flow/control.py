@@ -138,21 +138,3 @@ class Recompute(Structured):
     xs: tuple[Value, ...]
     triggers: tuple[Value, ...]
     body: Function
-
-
-class Kernel(Structured):
-    """A group of operations that becomes one loop nest; its meaning is inlining it.
-
-    ``family`` says how it is lowered. ``tree`` is the order of its reductions: the reduced
-    axes, taken together in row-major order, are cut into chunks of ``tree[0]``; within a chunk
-    element k goes to accumulator k mod ``tree[1]``, accumulators are folded by halves, chunks
-    from first to last. A ``fold``, whose region need not commute, goes from first to last.
-    """
-
-    name = "kernel"
-    dataflow = Dataflow()
-    one_nest: ClassVar[bool] = True
-    xs: tuple[Value, ...]
-    body: Function
-    family: str
-    tree: tuple[int, int] = (4096, 32)
