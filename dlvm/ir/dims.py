@@ -31,9 +31,9 @@ FUNCTIONS: dict[str, Callable[[int, int], int]] = {
 
 
 class _Immutable:
-    """What has a hash, a text and symbols, each of which is computed once."""
+    """What has a hash, a text, symbols and bounds, each of which is computed once."""
 
-    __slots__ = ("_hash", "_names", "_text")
+    __slots__ = ("_hash", "_names", "_range", "_text")
 
     def __hash__(self) -> int:
         try:
@@ -83,6 +83,14 @@ class Call(_Immutable):
 
     def _parts(self) -> Any:
         return self.function, self.lhs, self.rhs
+
+    def bounds(self) -> Range:
+        """An interval that contains every value of it, where no symbol has a range."""
+        try:
+            return self._range
+        except AttributeError:
+            object.__setattr__(self, "_range", found := _call_bounds(self, {}))
+            return found
 
     def _written(self) -> str:
         return f"{self.function}({self.lhs},{self.rhs})"
@@ -414,6 +422,10 @@ def _interval_power(r: Range, p: int) -> Range:
 def _atom_bounds(atom: Atom, ranges: Mapping[str, Range]) -> Range:
     if isinstance(atom, str):
         return ranges.get(atom, (0, math.inf))
+    return _call_bounds(atom, ranges) if ranges else atom.bounds()
+
+
+def _call_bounds(atom: Call, ranges: Mapping[str, Range]) -> Range:
     a, b = bounds(atom.lhs, ranges), bounds(atom.rhs, ranges)
     match atom.function:
         case "min":
@@ -440,51 +452,84 @@ def _interval_times(a: Range, b: Range) -> Range:
     return min(corners), max(corners)
 
 
+_TRIED = ((0, 0), (1, 0), (3, 2), (9, -2), (100, 41), (900, -97))
+"""Values of symbols that may refute a size: the one of the first, and how far the next ones lie."""
+_DEEPEST = 8
+"""Calls that a proof replaces one after the other, at most."""
+_LONGEST = 512
+"""Sizes that a proof looks at, at most: a size of a hundred calls would take it minutes."""
+
+
 def at_least(a: Dim, b: Dim, ranges: Mapping[str, Range] | None = None) -> bool:
-    """Whether ``a >= b`` is proved for every value of the symbols; False if it is unproved."""
-    return _never_negative(a - b, ranges, 8)
+    """Whether ``a >= b`` is proved for every value of the symbols; False if it is unproved.
 
-
-def _never_negative(d: Dim, ranges: Mapping[str, Range] | None, effort: int) -> bool:
-    """Proves ``d >= 0`` by intervals, or by replacing one call after the other by its bounds.
-
-    A call that occurs in no other call is replaced first, because the others may then cancel. Among
-    those, a minimum or maximum of which both sides must satisfy the inequality is preferred, since
-    replacing it by its sides loses nothing. If the proof fails with another call, a nested minimum
-    or maximum of that kind is tried.
+    What is false for some values has no proof, which is only searched for if none of these is met.
     """
+    d = a - b
     if bounds(d, ranges)[0] >= 0:
         return True
-    calls = [(mono[0][0], k) for mono, k in terms_of(d) if is_call(mono)]
-    if not calls or effort == 0:
+    if not isinstance(d, Expr) or _refuted(d, ranges or {}):
         return False
-    outermost = [
-        (c, k) for c, k in calls if not any(c is not o and str(c) in str(o) for o, _ in calls)
-    ]
-    first = max(outermost, key=lambda found: (_splits(*found), len(str(found[0]))))
-    if _replaced(d, first, ranges, effort):
-        return True
-    inner = next((found for found in calls if _splits(*found)), None)
-    return not (inner is None or _splits(*first)) and _replaced(d, inner, ranges, effort)
+    return _Proof(ranges).never_negative(d, _DEEPEST)
 
 
-def _replaced(
-    d: Dim, found: tuple[Atom, int], ranges: Mapping[str, Range] | None, effort: int
-) -> bool:
-    """``_never_negative`` of a size in which a call, with its factor, is replaced by its bounds."""
-    call, k = found
-    assert isinstance(call, Call)
-    rest = d - k * _call(call.function, call.lhs, call.rhs)
-    if call.function == "floordiv" and isinstance(call.rhs, int) and call.rhs > 0:
-        bound = call.lhs - (call.rhs - 1) if k > 0 else call.lhs
-        above = call.rhs - 1  # a multiple of n above -n is >= 0
-        return _never_negative(rest * call.rhs + k * bound + above, ranges, effort - 1)
-    if call.function == "mod" and k < 0 and _never_negative(call.lhs, ranges, effort - 1):
-        return _never_negative(rest + k * call.lhs, ranges, effort - 1)  # x % n <= x for x >= 0
-    if call.function not in ("min", "max"):
-        return False
-    each = all if _splits(call, k) else any
-    return each(_never_negative(rest + k * x, ranges, effort - 1) for x in (call.lhs, call.rhs))
+def _refuted(d: Expr, ranges: Mapping[str, Range]) -> bool:
+    """Whether a size is negative for one of some values of its symbols."""
+    names = dict.fromkeys(d.names())
+    for first, step in _TRIED:
+        values: dict[str, int] = {}
+        for i, name in enumerate(names):
+            least, most = ranges.get(name, (0, math.inf))
+            values[name] = int(min(max(first + step * i, least), most))
+        if evaluate(d, values) < 0:
+            return True
+    return False
+
+
+class _Proof:
+    """Proves ``d >= 0`` by intervals, or by replacing one call after the other by its bounds."""
+
+    def __init__(self, ranges: Mapping[str, Range] | None) -> None:
+        self.ranges, self.left = ranges, _LONGEST
+
+    def never_negative(self, d: Dim, effort: int) -> bool:
+        """Whether it is found that ``d >= 0``.
+
+        A call that occurs in no other call is replaced first, because the others may then cancel.
+        Among those, a minimum or maximum of which both sides must satisfy the inequality is
+        preferred, since replacing it by its sides loses nothing. If the proof fails with another
+        call, a nested minimum or maximum of that kind is tried.
+        """
+        self.left -= 1
+        if bounds(d, self.ranges)[0] >= 0:
+            return True
+        calls = [(mono[0][0], k) for mono, k in terms_of(d) if is_call(mono)]
+        if not calls or effort == 0 or self.left <= 0:
+            return False
+        outermost = [
+            (c, k) for c, k in calls if not any(c is not o and str(c) in str(o) for o, _ in calls)
+        ]
+        first = max(outermost, key=lambda found: (_splits(*found), len(str(found[0]))))
+        if self._replaced(d, first, effort - 1):
+            return True
+        inner = next((found for found in calls if _splits(*found)), None)
+        return not (inner is None or _splits(*first)) and self._replaced(d, inner, effort - 1)
+
+    def _replaced(self, d: Dim, found: tuple[Atom, int], effort: int) -> bool:
+        """The same of a size in which a call, with its factor, is replaced by its bounds."""
+        call, k = found
+        assert isinstance(call, Call)
+        rest = d - k * _call(call.function, call.lhs, call.rhs)
+        if call.function == "floordiv" and isinstance(call.rhs, int) and call.rhs > 0:
+            bound = call.lhs - (call.rhs - 1) if k > 0 else call.lhs
+            above = call.rhs - 1  # a multiple of n above -n is >= 0
+            return self.never_negative(rest * call.rhs + k * bound + above, effort)
+        if call.function == "mod" and k < 0 and self.never_negative(call.lhs, effort):
+            return self.never_negative(rest + k * call.lhs, effort)  # x % n <= x for x >= 0
+        if call.function not in ("min", "max"):
+            return False
+        each = all if _splits(call, k) else any
+        return each(self.never_negative(rest + k * x, effort) for x in (call.lhs, call.rhs))
 
 
 def _splits(atom: Atom, k: int) -> bool:

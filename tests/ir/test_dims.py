@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 import sympy
@@ -279,3 +280,32 @@ def test_a_minimum_is_split_though_another_is_made_of_it():
     assert dims.at_least(part, dims.minimum(1, part))
     assert dims.at_least(part, dims.minimum(1, b - dims.mod(least, 3)))
     assert not dims.at_least(part, dims.minimum(2, b))
+
+
+def test_a_proof_about_many_calls_ends(monkeypatch: pytest.MonkeyPatch):
+    """One about a kernel of singular values looked at thousands of sizes for three seconds."""
+    asked: list[dims.Dim] = []
+    bounds = dims.bounds
+
+    def noted(d: dims.Dim, ranges: Any = None) -> dims.Range:
+        asked.append(d)
+        return bounds(d, ranges)
+
+    monkeypatch.setattr(dims, "bounds", noted)
+    monkeypatch.setattr(dims, "_LONGEST", 50)
+    n = dims.symbol("N")
+    d = n * n - n  # never negative, which intervals don't show
+    for i in range(12):
+        d = d + dims.maximum(dims.symbol(f"S{i}"), dims.symbol(f"T{i}"))
+    asked.clear()
+    assert not dims.at_least(d, 0)
+    whole = [x for x in asked if isinstance(x, dims.Expr) and len(x.terms) > 12]
+    assert 40 < len(whole) < 60
+
+
+def test_values_that_refute_a_size_lie_in_the_ranges_of_its_symbols():
+    n, m = dims.symbol("N"), dims.symbol("M")
+    least = dims.minimum(n, m)
+    assert not dims.at_least(least, 3)
+    assert dims.at_least(least, 3, {"N": (3, float("inf")), "M": (5, 9)})
+    assert not dims.at_least(least, 3, {"N": (3, float("inf")), "M": (2, 9)})
