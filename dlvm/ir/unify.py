@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dlvm.base.errors import ShapeError
 
 from .dims import Dim, Expr, substitute, symbol, symbols
-from .equations import as_line, solve
+from .equations import as_clamped, as_line, is_solvable, solve
 from .types import TensorType
 
 
@@ -43,7 +43,10 @@ def unify(
 
 
 def solvable(types: Sequence[TensorType]) -> set[str]:
-    """The symbols that arguments of these types determine, each by an equation linear in it."""
+    """The symbols that arguments of these types determine.
+
+    Each is determined by an equation that is linear in it, or in a minimum that holds it.
+    """
     sizes = [d for t in types for d in t.shape if isinstance(d, Expr)]
     known: set[str] = set()
     while True:
@@ -55,6 +58,9 @@ def solvable(types: Sequence[TensorType]) -> set[str]:
 
 
 def _is_line(d: Dim, name: str) -> bool:
+    clamp = as_clamped(d, name)
+    if clamp is not None:
+        return _is_line(clamp[0], name)
     found = as_line(d, name)
     return found is not None and isinstance(found[0], int)
 
@@ -83,7 +89,7 @@ class _Equation:
         if not unknown:
             solution = rest if rest == self.size else None
         for name in unknown:
-            if as_line(rest, f"?{name}") is None:
+            if not is_solvable(rest, f"?{name}"):
                 return False
             solution = solve(rest, self.size, f"?{name}")
             if solution is not None:
