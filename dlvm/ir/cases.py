@@ -26,7 +26,7 @@ from .dims import (
     symbols,
     terms_of,
 )
-from .equations import as_line
+from .equations import as_line, when_positive
 
 DEEPEST = 16
 """Most symbols that are replaced one after the other for one equation."""
@@ -146,6 +146,9 @@ def _raised(case: Case, d: Dim) -> Iterator[_Step]:
             yield _from(case, name, -rest)
         elif isinstance(factor, int) and isinstance(rest, int) and factor > 0:
             yield _from(case, name, -(rest // factor))
+    for name, (least, _) in when_positive(d + 1).items():
+        if name in case.values and 0 < least <= case.values[name]:
+            yield _from(case, name, int(least))
     for name, (factor, rest) in lines:
         if isinstance(factor, int) and factor < 0 and at_least(rest, 0):
             new = case.fresh(name)
@@ -159,12 +162,18 @@ def _from(case: Case, name: str, least: Dim) -> _Step:
 
 
 def _decisions(case: Case, d: Dim) -> Iterator[_Step]:
-    """Replacements of a symbol by which a call in ``d`` has a polynomial form, innermost first."""
-    for call in _calls(d):
-        found = _remainder if call.function in ("floordiv", "mod") else _side
-        for step in found(case, call):
-            if substitute(d, {step[0]: step[1]}) != _renamed(d, step):
-                yield step
+    """Replacements of a symbol by which a call in ``d`` has a polynomial form.
+
+    A bound leaves more sizes open than a remainder, and so comes first.
+    """
+    calls = [*_calls(d)]
+    sides = [step for c in calls if c.function in ("min", "max") for step in _side(case, c)]
+    rests = [
+        step for c in calls if c.function in ("floordiv", "mod") for step in _remainder(case, c)
+    ]
+    for step in (*sides, *rests):
+        if substitute(d, {step[0]: step[1]}) != _renamed(d, step):
+            yield step
 
 
 def _renamed(d: Dim, step: _Step) -> Dim:
