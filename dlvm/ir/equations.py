@@ -100,10 +100,11 @@ def as_clamped(d: Dim, name: str) -> tuple[Dim, Dim, Dim] | None:
     return None
 
 
-def is_solvable(d: Dim, name: str) -> bool:
-    """Whether the value of a size tells that of a symbol in it, the others being known."""
-    if (clamp := as_clamped(d, name)) is not None:
-        return is_solvable(clamp[0], name)
+def is_solvable(d: Dim, name: str, *, clamped: bool) -> bool:
+    """Whether the value of a size tells that of a symbol in it, perhaps one in a minimum."""
+    clamp = as_clamped(d, name) if clamped else None
+    if clamp is not None:
+        return is_solvable(clamp[0], name, clamped=True)
     return as_line(d, name) is not None
 
 

@@ -46,14 +46,15 @@ def first_axes(interface: Interface) -> tuple[list[int], list[int]]:
 def bound_by(interface: Interface) -> list[Axis] | None:
     """For each symbol an axis that tells its value; None where there is none for one of them."""
     axes: dict[str, Axis] = {}
-    for i, p in enumerate(interface.params):
-        for axis, d in enumerate(p.type.shape):
-            for name in interface.symbols:
-                match as_line(_without_clamp(d, name), name):
-                    case (int(factor), int(offset)) if factor > 0 and name not in axes:
-                        axes[name] = (i, axis, factor, offset)
-                    case _:
-                        pass
+    for clamped in (False, True):  # a minimum says less than any other axis
+        for i, p in enumerate(interface.params):
+            for axis, d in enumerate(p.type.shape):
+                for name in interface.symbols:
+                    match as_line(_without_clamp(d, name) if clamped else d, name):
+                        case (int(factor), int(offset)) if factor > 0 and name not in axes:
+                            axes[name] = (i, axis, factor, offset)
+                        case _:
+                            pass
     return (
         [axes[name] for name in interface.symbols] if len(axes) == len(interface.symbols) else None
     )

@@ -97,3 +97,10 @@ def test_a_size_beyond_the_clamp_is_refused():
     pattern = TensorType(F32, (minimum(16, symbol("t")),))
     with pytest.raises(Exception, match=r"must be min\(16,t\), found 17"):
         unify([pattern], [TensorType(F32, (17,))])
+
+
+def test_a_minimum_waits_for_an_equation_that_says_more():
+    t = symbol("t")
+    patterns = [TensorType(F32, (minimum(2, t),)), TensorType(F32, (t,))]
+    given = [TensorType(F32, (2,)), TensorType(F32, (5,))]
+    assert unify(patterns, given) == {"t": 5}
