@@ -17,6 +17,8 @@ from typing import Any, TypeAlias
 
 from dlvm.base.errors import ShapeError
 
+from .immutable import Immutable
+
 Atom: TypeAlias = "str | Call"
 Monomial: TypeAlias = tuple[tuple[Atom, int], ...]
 Dim: TypeAlias = "int | Expr"
@@ -30,42 +32,8 @@ FUNCTIONS: dict[str, Callable[[int, int], int]] = {
 }
 
 
-class _Immutable:
-    """What has a hash, a text, symbols and bounds, each of which is computed once."""
-
-    __slots__ = ("_hash", "_names", "_range", "_text")
-
-    def __hash__(self) -> int:
-        try:
-            return self._hash
-        except AttributeError:
-            object.__setattr__(self, "_hash", found := hash(self._parts()))
-            return found
-
-    def __str__(self) -> str:
-        try:
-            return self._text
-        except AttributeError:
-            object.__setattr__(self, "_text", found := self._written())
-            return found
-
-    __repr__ = __str__
-
-    def names(self) -> tuple[str, ...]:
-        """Every symbol in it, as often as it occurs."""
-        try:
-            return self._names
-        except AttributeError:
-            object.__setattr__(self, "_names", found := tuple(self._occurring()))
-            return found
-
-    _parts: Callable[[], Any]
-    _written: Callable[[], str]
-    _occurring: Callable[[], Iterator[str]]
-
-
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Call(_Immutable):
+class Call(Immutable):
     """``function(lhs, rhs)``, kept as an atom because it has no polynomial form."""
 
     function: str
@@ -79,7 +47,7 @@ class Call(_Immutable):
             and (self.function, self.lhs, self.rhs) == (other.function, other.lhs, other.rhs)
         )
 
-    __hash__ = _Immutable.__hash__
+    __hash__ = Immutable.__hash__
 
     def _parts(self) -> Any:
         return self.function, self.lhs, self.rhs
@@ -106,7 +74,7 @@ def _key(mono: Monomial) -> tuple[int, list[tuple[str, int]]]:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Expr(_Immutable):
+class Expr(Immutable):
     """A sorted sum of integer multiples of monomials; a constant is an ``int`` instead."""
 
     terms: tuple[tuple[Monomial, int], ...]
@@ -116,7 +84,7 @@ class Expr(_Immutable):
             isinstance(other, Expr) and hash(self) == hash(other) and self.terms == other.terms
         )
 
-    __hash__ = _Immutable.__hash__
+    __hash__ = Immutable.__hash__
 
     def _parts(self) -> Any:
         return self.terms
@@ -235,7 +203,10 @@ def _call(function: str, lhs: Dim, rhs: Dim) -> Expr:
 
 
 def floordiv(a: Dim, b: Dim) -> Dim:
-    """``a // b``, exact if every term is divisible: ``(6*B+4)//2 == 3*B+2``."""
+    """``a // b``, exact if every term is divisible: ``(6*B+4)//2 == 3*B+2``.
+
+    A quotient of a quotient is one: ``(B//2 + 1)//3 == (B+2)//6``.
+    """
     if isinstance(a, int) and isinstance(b, int):
         return a // b if b else 0
     if b == 1:
@@ -247,18 +218,20 @@ def floordiv(a: Dim, b: Dim) -> Dim:
         rest = canonical({m: k for m, k in terms_of(a) if k % b})
         if isinstance(rest, int):
             return whole + rest // b
+        if (inner := _quotient(rest)) is not None:
+            return whole + floordiv(inner[0], inner[1] * b)
         return whole + _call("floordiv", rest, b)
     return quotient if (quotient := divide_exactly(a, b)) is not None else _call("floordiv", a, b)
 
 
 def mod(a: Dim, b: Dim) -> Dim:
-    """``a % b`` with the sign of ``b``, as in Python; ``(a % 12) % 4 == a % 4``."""
+    """``a % b`` with the sign of ``b``, as in Python; ``(3*(a % 12) + c) % 4 == (3*a + c) % 4``."""
     if isinstance(a, int) and isinstance(b, int):
         return a % b if b else 0
     if isinstance(b, int) and b > 0:
         rest = canonical({m: k % b for m, k in terms_of(a)})
-        if (inner := _inner(rest)) is not None and inner.rhs % b == 0:
-            return mod(inner.lhs, b)
+        if (bare := _without_remainders(rest, b)) != rest:
+            return mod(bare, b)
         if isinstance(rest, int):
             return rest % b
         least, most = bounds(rest)
@@ -266,13 +239,26 @@ def mod(a: Dim, b: Dim) -> Dim:
     return 0 if divide_exactly(a, b) is not None else _call("mod", a, b)
 
 
-def _inner(d: Dim) -> Call | None:
-    """The call if a size is just ``x % n`` with a constant n, else None."""
+def _quotient(d: Dim) -> tuple[Dim, int] | None:
+    """``(a + n*c, n)`` of ``d = a // n + c`` with constants c and n, else None."""
     match d:
-        case Expr((((((Call("mod", _, int()) as call), 1),), 1),)):
-            return call
+        case Expr(((((Call("floordiv", a, int(n)), 1),), 1), *_)) if n > 0:
+            offset = d - _call("floordiv", a, n)
+            return (a + n * offset, n) if isinstance(offset, int) else None
         case _:
             return None
+
+
+def _without_remainders(d: Dim, b: int) -> Dim:
+    """A size with the same rest by ``b``: ``x`` is in the place of ``x % n`` if b divides n."""
+    out: Dim = 0
+    for mono, k in terms_of(d):
+        match mono:
+            case ((Call("mod", x, int(n)), 1),) if n > 0 and n % b == 0:
+                out = out + k * x
+            case _:
+                out = out + canonical({mono: k})
+    return out
 
 
 def divide_exactly(a: Dim, b: Dim) -> Dim | None:

@@ -75,10 +75,37 @@ def _when_quotient(mono: Monomial, least: int) -> dict[str, Range]:
 
 
 def solve(pattern: Dim, size: Dim, unknown: str) -> Dim | None:
-    """The size >= 0 of the symbol that makes ``pattern == size``; None if there is no proof."""
+    """The size >= 0 of the symbol that makes ``pattern == size``; None if there is no proof.
+
+    Of ``min(n, a)``, which is ``n`` for any larger ``a`` as well, the least one is found.
+    """
+    if (clamp := as_clamped(pattern, unknown)) is not None:
+        inside, most, offset = clamp
+        return solve(inside, size - offset, unknown) if at_least(most, size - offset) else None
     line = as_line(pattern, unknown)
     found = None if line is None else divide_exactly(size - line[1], line[0])
     return found if found is not None and at_least(found, 0) else None
+
+
+def as_clamped(d: Dim, name: str) -> tuple[Dim, Dim, Dim] | None:
+    """``(a, n, offset)`` of ``d = min(n, a) + offset``, of which ``a`` alone has the symbol."""
+    for mono, k in terms_of(d):
+        call = mono[0][0] if is_call(mono) else None
+        if k != 1 or not isinstance(call, Call) or call.function != "min":
+            continue
+        offset = d - canonical({mono: 1})
+        for inside, most in ((call.lhs, call.rhs), (call.rhs, call.lhs)):
+            if name in symbols(inside) and name not in (*symbols(most), *symbols(offset)):
+                return inside, most, offset
+    return None
+
+
+def is_solvable(d: Dim, name: str, *, clamped: bool) -> bool:
+    """Whether the value of a size tells that of a symbol in it, perhaps one in a minimum."""
+    clamp = as_clamped(d, name) if clamped else None
+    if clamp is not None:
+        return is_solvable(clamp[0], name, clamped=True)
+    return as_line(d, name) is not None
 
 
 def as_line(d: Dim, name: str) -> tuple[Dim, Dim] | None:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dlvm.base.errors import ShapeError
 
 from .dims import Dim, Expr, substitute, symbol, symbols
-from .equations import as_line, solve
+from .equations import as_clamped, as_line, is_solvable, solve
 from .types import TensorType
 
 
@@ -33,6 +33,9 @@ def unify(
         waiting += [_Equation(label, p, axis, size) for axis, size in enumerate(g.shape)]
     while waiting:
         left = [equation for equation in waiting if not equation.settle(known, told)]
+        if len(left) == len(waiting):  # a minimum says less than any other equation
+            clamped = next((e for e in waiting if e.settle(known, told, clamped=True)), None)
+            left = [equation for equation in waiting if equation is not clamped]
         if len(left) == len(waiting):
             raise ShapeError(
                 f"{left[0].label}: the symbols in {left[0].type} can't be determined",
@@ -43,7 +46,10 @@ def unify(
 
 
 def solvable(types: Sequence[TensorType]) -> set[str]:
-    """The symbols that arguments of these types determine, each by an equation linear in it."""
+    """The symbols that arguments of these types determine.
+
+    Each is determined by an equation that is linear in it, or in a minimum that holds it.
+    """
     sizes = [d for t in types for d in t.shape if isinstance(d, Expr)]
     known: set[str] = set()
     while True:
@@ -55,6 +61,9 @@ def solvable(types: Sequence[TensorType]) -> set[str]:
 
 
 def _is_line(d: Dim, name: str) -> bool:
+    clamp = as_clamped(d, name)
+    if clamp is not None:
+        return _is_line(clamp[0], name)
     found = as_line(d, name)
     return found is not None and isinstance(found[0], int)
 
@@ -68,10 +77,11 @@ class _Equation:
     def __init__(self, label: str, type_: TensorType, axis: int, size: Dim) -> None:
         self.label, self.type, self.axis, self.size = label, type_, axis, size
 
-    def settle(self, known: dict[str, Dim], told: dict[str, str]) -> bool:
+    def settle(self, known: dict[str, Dim], told: dict[str, str], *, clamped: bool = False) -> bool:
         """Checks the equation or solves it for its symbol; False if it has several unknowns.
 
-        ``told`` records for each symbol the axis and parameter that determined it.
+        Only with ``clamped`` is it solved for a symbol in a minimum. ``told`` records for each
+        symbol the axis and parameter that determined it.
         """
         pattern = self.type.shape[self.axis]
         unknown = {s for s in symbols(pattern) if s not in known}
@@ -83,7 +93,7 @@ class _Equation:
         if not unknown:
             solution = rest if rest == self.size else None
         for name in unknown:
-            if as_line(rest, f"?{name}") is None:
+            if not is_solvable(rest, f"?{name}", clamped=clamped):
                 return False
             solution = solve(rest, self.size, f"?{name}")
             if solution is not None:

@@ -11,13 +11,14 @@ import mmap
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dlvm.base.errors import ArgumentError, CallError, CompilerError, UserError, did_you_mean
+from dlvm.base.errors import ArgumentError, CallError, did_you_mean
+from dlvm.dsl.call.compiled import Compiled
 from dlvm.dsl.call.function import StagedFunction
 from dlvm.dsl.call.programs import COMPILING
 from dlvm.dsl.trace.facing import facing_users
@@ -31,6 +32,8 @@ from .checking import check, versions_of
 from .graphs import Place, Run, concrete, results
 from .messages import Function, Graph
 from .messages import Model as Message
+from .programs import Programs
+from .programs import key_of as static_key
 from .table import Key, key_of, short
 from .uses import find_uses
 from .values import Results, Symbols, spec_of, typed
@@ -85,7 +88,7 @@ class _Prepared:
     """Weights that nobody can change, and the programs that were made for their values."""
 
     weights: dict[str, Array]
-    programs: dict[Any, Any] = field(default_factory=dict[Any, Any])
+    programs: Programs
 
     def holds(self, weights: Mapping[str, Array]) -> bool:
         """Whether they are for these arrays."""
@@ -119,7 +122,8 @@ class Model:
         self._stored = stored(self._graph, self._functions, finding, folder)
         self.weights: dict[str, Array] = dict(self._stored.weights)
         self.constants: dict[str, Array] = dict(self._stored.constants)
-        self._prepared = _Prepared(dict(self.weights))
+        self._name = self._graph.name or "model"
+        self._prepared = self._preparing(dict(self.weights))
         arrays = self._stored.names
         self._bytes = self._stored.bytes
         symbols = Symbols(sizes)
@@ -127,12 +131,16 @@ class Model:
         self.inputs = tuple(symbols.value(x, (x.name or "") in must) for x in given)
         maps = {name for n in self._graph.node if n.op_type == "ZipMap" for name in n.output}
         self.outputs = tuple(symbols.value(x, False, x.name in maps) for x in self._graph.output)
-        self._name = self._graph.name or "model"
 
     @property
     def label(self) -> str:
         """The name of the graph as an identifier, which its programs have."""
         return re.sub(r"\W", "_", self._name) or "model"
+
+    @property
+    def programs(self) -> tuple[Compiled, ...]:
+        """The programs that calls with the present weights have made, the latest used first."""
+        return tuple(p.run for p in self._prepared.programs.made)
 
     @facing_users
     def __call__(self, *inputs: Any, **named: Any) -> Results:
@@ -231,6 +239,9 @@ class Model:
         types = {v.name: v for v in self.inputs}
         return {name: spec_of(types.get(name), x) for name, x in given.items()}
 
+    def _preparing(self, weights: dict[str, Array]) -> _Prepared:
+        return _Prepared(weights, Programs(f"the model {short(self._name)!r}"))
+
     def _present(self) -> _Prepared:
         """The programs for the present weights; takes copies of those that were replaced."""
         if not self._prepared.holds(given := dict(self.weights)):
@@ -240,30 +251,19 @@ class Model:
                 for n, w in taken.items():
                     if self.weights.get(n) is given[n]:
                         self.weights[n] = w
-                self._prepared = _Prepared(taken)
+                self._prepared = self._preparing(taken)
         return self._prepared
 
     def _program(
         self, static: Mapping[str, Array], prepared: _Prepared, given: Mapping[str, Array]
     ) -> Any:
-        """The program for the values of weights and static inputs and the types of the others.
-
-        A model may say that a size is open and fix it all the same, in a reshape say. It gets a
-        program for each size.
-        """
-        fixed = tuple((n, x.dtype.str, x.shape, x.tobytes()) for n, x in sorted(static.items()))
-        programs, failed = prepared.programs, None
-        for specs in (self._specs(given), _kinds(given)):
-            key = (fixed, *((name, str(s)) for name, s in sorted(specs.items())))
-            if key not in programs:
-                try:
-                    programs[key] = self._staged(static, prepared.weights).compile(specs)
-                except UserError as error:
-                    programs[key], failed = None, error
-            if programs[key] is not None:
-                return programs[key]
-        programs.clear()
-        raise failed or CompilerError("a program is missing")
+        """The program for the values of weights and static inputs and the types of the others."""
+        return prepared.programs.find(
+            static_key(static),
+            {n: x.type for n, x in self._specs(given).items()},
+            {n: x.type for n, x in _kinds(given).items()},
+            lambda specs: self._staged(static, prepared.weights).compile(specs),
+        )
 
     def _staged(self, static: Mapping[str, Array], weights: Mapping[str, Array]) -> Any:
         def model(inputs: dict[str, Any]) -> tuple[Any, ...]:

@@ -10,16 +10,50 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from dlvm.dsl.trace.sizes import Size
+from dlvm.dsl.trace.sizes import Size, bare, shown
 from dlvm.dsl.words.namespace import xp
+from dlvm.ir.dims import maximum, minimum
 
 from .table import Call
 
 Array = np.ndarray[Any, Any]
+LARGEST = 1 << 12
+"""Largest number of a fraction with which an open size is computed exactly, also in f32."""
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """An open size as a float: divided by a number and multiplied by one, then rounded again."""
+
+    above: Any
+    below: int
+    kind: np.dtype[Any]
+
+    def times(self, factor: Any) -> Ratio:
+        """The product; a TypeError if the factor is no small fraction, as 1.5 is one."""
+        if isinstance(factor, Ratio | Size) or not np.isfinite(factor) or factor <= 0:
+            raise TypeError("an open size times a number that is not above 0")
+        above, below = float(factor).as_integer_ratio()
+        if max(above, below) > LARGEST:
+            raise TypeError("an open size times a number that is rounded")
+        return Ratio(self.above * above, self.below * below, self.kind)
+
+    def down(self) -> Ratio:
+        """Rounded down."""
+        return Ratio(self.above // self.below, 1, self.kind)
+
+    def up(self) -> Ratio:
+        """Rounded up."""
+        return Ratio((self.above + self.below - 1) // self.below, 1, self.kind)
+
+    def staged(self) -> Any:
+        """The float in the call."""
+        return xp.astype(xp.asarray(self.above, dtype=np.int64) / self.below, self.kind)
 
 
 def is_known(x: Any) -> bool:
@@ -51,8 +85,30 @@ def staged(x: Array) -> Any:
     """Sizes as a staged array, for operations that compute with them as with any numbers."""
     if not x.size:
         return np.zeros(x.shape, np.int64)
-    row = [xp.asarray(n, dtype=np.int64) for n in x.reshape(-1)]
+    row = [
+        n.staged() if isinstance(n, Ratio) else xp.asarray(n, dtype=np.int64) for n in x.reshape(-1)
+    ]
     return xp.reshape(xp.stack(row), x.shape)
+
+
+def is_open(n: Any) -> bool:
+    """Whether a size is not known while the program is made."""
+    return isinstance(n, Size)
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two sizes are one number in every call."""
+    return bool(bare(a) == bare(b))
+
+
+def smaller(a: Any, b: Any) -> Any:
+    """The smaller one of two sizes."""
+    return shown(minimum(bare(a), bare(b)))
+
+
+def larger(a: Any, b: Any) -> Any:
+    """The larger one of two sizes."""
+    return shown(maximum(bare(a), bare(b)))
 
 
 def is_zero(n: Any) -> bool:
@@ -68,7 +124,32 @@ def _identity(call: Call, x: Array) -> Array:
 
 
 def _down(a: Any, b: Any) -> Any:
-    return a // b
+    return _over(a, b) if isinstance(a, Ratio) else a // b
+
+
+def _over(a: Ratio, b: Any) -> Ratio:
+    """A size as a float over a number."""
+    if isinstance(b, Ratio | Size) or not np.isfinite(b) or b <= 0:
+        raise TypeError("an open size over a number that is not above 0")
+    above, below = float(b).as_integer_ratio()
+    if max(above, below) > LARGEST:
+        raise TypeError("an open size over a number that is rounded")
+    return Ratio(a.above * below, a.below * above, a.kind)
+
+
+def _product(a: Any, b: Any) -> Any:
+    if isinstance(a, Ratio):
+        return a.times(b)
+    return b.times(a) if isinstance(b, Ratio) else a * b
+
+
+def _rounding(way: Callable[[Ratio], Ratio]) -> Callable[..., Array]:
+    def run(call: Call, x: Array) -> Array:
+        if not all(isinstance(n, Ratio) for n in x.reshape(-1)):
+            raise TypeError("what is rounded is no size")
+        return settled(np.asarray(np.frompyfunc(way, 1, 1)(x), object).reshape(x.shape))
+
+    return run
 
 
 def _by_element(fn: Callable[[Any, Any], Any]) -> Callable[..., Any]:
@@ -86,7 +167,21 @@ def settled(x: Array) -> Array:
         return x.astype(bool)
     if all(isinstance(n, int | np.integer | Size) for n in row):
         return packed(row, x.shape)
+    if row and all(isinstance(n, Ratio) for n in row):
+        return x
     raise TypeError("the comparison of open sizes is not known while the program is made")
+
+
+def _extreme(fn: Callable[[Any, Any], Any]) -> Callable[..., Array]:
+    def run(call: Call, *xs: Array) -> Array:
+        if any(x.dtype.kind not in "iuO" for x in xs):
+            raise TypeError("the extreme of sizes and of other numbers")
+        found = xs[0].astype(object)
+        for x in xs[1:]:
+            found = np.asarray(np.frompyfunc(fn, 2, 1)(found, x.astype(object)), object)
+        return settled(found)
+
+    return run
 
 
 def _gather(call: Call, x: Array, places: Array) -> Array:
@@ -132,9 +227,18 @@ def _prod(call: Call, x: Array, axes: Array | None = None) -> Array:
 
 
 def _cast(call: Call, x: Array) -> Array:
-    if call["to"] not in (6, 7):
-        raise TypeError("an open size as a float")
-    return x
+    """Sizes as integers or floats; a float becomes an integer by rounding it down."""
+    whole = call["to"] in (6, 7)
+    if not whole and call["to"] not in (1, 11):
+        raise TypeError("an open size in another type")
+    kind = np.dtype(np.float32 if call["to"] == 1 else np.float64)
+
+    def one(n: Any) -> Any:
+        if isinstance(n, Ratio):
+            return n.down().above if whole else Ratio(n.above, n.below, kind)
+        return n if whole else Ratio(n, 1, kind)
+
+    return settled(np.asarray(np.frompyfunc(one, 1, 1)(x), object).reshape(x.shape))
 
 
 def _where(call: Call, condition: Array, x: Array, y: Array) -> Array:
@@ -150,12 +254,16 @@ def _reshape(call: Call, x: Array, shape: Array) -> Array:
 SIZED: dict[str, Callable[..., Any]] = {
     "Add": _by_element(operator.add),
     "Sub": _by_element(operator.sub),
-    "Mul": _by_element(operator.mul),
+    "Mul": _by_element(_product),
     "Div": _by_element(_down),
     "Mod": _by_element(operator.mod),
     "Equal": _by_element(operator.eq),
     "Less": _by_element(operator.lt),
     "Greater": _by_element(operator.gt),
+    "Floor": _rounding(Ratio.down),
+    "Ceil": _rounding(Ratio.up),
+    "Min": _extreme(smaller),
+    "Max": _extreme(larger),
     "Gather": _gather,
     "Concat": _concat,
     "Identity": _identity,
@@ -170,9 +278,13 @@ SIZED: dict[str, Callable[..., Any]] = {
 """Operations on arrays with open sizes. A TypeError says that a case is not one for this file."""
 
 
+PLACED = ("Slice", "Gather", "Reshape", "Squeeze", "Unsqueeze", "ReduceProd")
+"""Operations whose operands from the second on say which elements, and so must be numbers here."""
+
+
 def computed(name: str, call: Call, operands: Sequence[Any]) -> Any:
     """The result of an operation on sizes, or None if it must be staged."""
-    if name not in SIZED:
+    if name not in SIZED or (name in PLACED and any(map(has_sizes, operands[1:]))):
         return None
     try:
         return SIZED[name](call, *operands)

@@ -71,7 +71,11 @@ class Results(tuple[Any, ...]):
 
 
 class Symbols:
-    """The names of open sizes as symbols; one name is one symbol in the whole model."""
+    """The names of open sizes as symbols; one name is one symbol in the whole model.
+
+    A size without a name is a symbol of its own. So is one whose name has no letter, as the
+    ``?`` of some exporters, and a negative one, by which others mean that it is unknown.
+    """
 
     def __init__(self, fixed: Mapping[str, int]) -> None:
         self.fixed = fixed
@@ -94,10 +98,11 @@ class Symbols:
         return Value(x.name or "", dtype_of(kind.elem_type), shape, static)
 
     def _dim(self, number: int | None, name: str | None) -> Dim:
-        if number is not None:
+        if number is not None and number >= 0:
             return number
         if name and name in self.fixed:
             return self.fixed[name]
+        name = name if name and re.search("[A-Za-z]", name) else None
         if name and name in self.known:
             return self.known[name]
         found = re.sub(r"\W", "_", name or "", flags=re.ASCII)

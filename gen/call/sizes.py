@@ -12,7 +12,7 @@ from dlvm.gen.text.module import FunctionWriter, Text
 from dlvm.gen.text.sizes import Offsets
 from dlvm.ir import Dim, TensorType
 from dlvm.ir.dims import bounds
-from dlvm.ir.equations import as_line
+from dlvm.ir.equations import as_clamped, as_line
 
 from .interface import Interface
 
@@ -46,17 +46,27 @@ def first_axes(interface: Interface) -> tuple[list[int], list[int]]:
 def bound_by(interface: Interface) -> list[Axis] | None:
     """For each symbol an axis that tells its value; None where there is none for one of them."""
     axes: dict[str, Axis] = {}
-    for i, p in enumerate(interface.params):
-        for axis, d in enumerate(p.type.shape):
-            for name in interface.symbols:
-                match as_line(d, name):
-                    case (int(factor), int(offset)) if factor > 0 and name not in axes:
-                        axes[name] = (i, axis, factor, offset)
-                    case _:
-                        pass
+    for clamped in (False, True):  # a minimum says less than any other axis
+        for i, p in enumerate(interface.params):
+            for axis, d in enumerate(p.type.shape):
+                for name in interface.symbols:
+                    match as_line(_without_clamp(d, name) if clamped else d, name):
+                        case (int(factor), int(offset)) if factor > 0 and name not in axes:
+                            axes[name] = (i, axis, factor, offset)
+                        case _:
+                            pass
     return (
         [axes[name] for name in interface.symbols] if len(axes) == len(interface.symbols) else None
     )
+
+
+def _without_clamp(d: Dim, name: str) -> Dim:
+    """``a + c`` for an axis of ``min(n, a) + c``, from which a symbol in ``a`` is read off.
+
+    An axis that is longer than ``n + c`` differs from the size that is computed of the symbol.
+    """
+    clamp = as_clamped(d, name)
+    return d if clamp is None else clamp[0] + clamp[2]
 
 
 def largest(interface: Interface) -> int:

@@ -168,7 +168,7 @@ def _inside(
     inner = e.within(w)
     inner.instead.update(instead)
     loads = [("ptr", b.name) for b in e.kernel.buffers] + [("ptr", "status")]
-    loads += [("i64", n.replace("%", "s.")) for n in outer]
+    loads += [("i64", _outer(n)) for n in outer]
     for i, (type_, local) in enumerate(loads):
         slot = w.step("i64", "%environment", i)
         w.load(type_, slot, 8, name=f"%{local}")
@@ -179,10 +179,15 @@ def _inside(
     places[memory.name] = Address(pointer, memory.dtype)
     inner.offsets.defined |= e.offsets.defined
     names = inner.offsets.scopes[0].names
-    names.update({n: f"%{n.replace('%', 's.')}" for n in outer})
+    names.update({n: f"%{_outer(n)}" for n in outer})
     names.update(zip(spot, arguments, strict=True))
     inner.body(body)
     return w
+
+
+def _outer(name: str) -> str:
+    """The word for a size or an index from outside, unlike those of the arguments."""
+    return f"s.{name.removeprefix('%')}"
 
 
 # -- sums in the place of a result ---------------------------------------------------------------

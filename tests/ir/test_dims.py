@@ -187,6 +187,9 @@ def test_at_least_shows_what_windows_need(larger: dims.Dim, smaller: dims.Dim):
         (dims.maximum(2, 3), 3),
         (dims.minimum(A, B), dims.minimum(B, A)),
         (dims.floordiv(5, 0), 0),
+        (dims.floordiv(dims.floordiv(A - 1, 2), 2), dims.floordiv(A - 1, 4)),
+        (dims.floordiv(dims.floordiv(A, 2) + 6 * B + 1, 3), dims.floordiv(A + 2, 6) + 2 * B),
+        (dims.mod(3 * dims.mod(A, 12) + B + 5, 4), dims.mod(3 * A + B + 1, 4)),
     ],
 )
 def test_what_has_a_closed_form_takes_it(found: dims.Dim, expected: dims.Dim):

@@ -122,7 +122,7 @@ def test_an_estimator_runs_for_any_number_of_rows(name: str):
             np.testing.assert_allclose(a, e, rtol=1e-4, atol=2e-5)
     empty = m(X[:0])
     assert [a.shape for a in empty] == [(0, *a.shape[1:]) for a in found]
-    assert len(m._prepared.programs) == 1, "one for all numbers of rows"
+    assert len(m.programs) == 1, "one for all numbers of rows"
 
 
 @pytest.mark.parametrize("name", ["filled in and classified", "filled in and grown"])

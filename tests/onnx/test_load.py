@@ -87,7 +87,7 @@ def test_a_model_runs_by_name_and_by_position_with_any_batch():
         named = m(**{"input.1": x})
         assert named.names == ("y", "p")
         np.testing.assert_array_equal(named["p"], p)
-    assert len(m._prepared.programs) == 1  # one program for every batch
+    assert len(m.programs) == 1  # one program for every batch
 
 
 def test_arithmetic_of_sizes_leaves_no_operation_behind():
@@ -121,7 +121,7 @@ def test_the_weights_are_trained_in_the_graph_of_the_file():
 
 
 def program_of(m: dlvm.onnx.Model) -> Any:
-    (found,) = (p for p in m._prepared.programs.values() if p is not None)
+    (found,) = m.programs
     return found
 
 
@@ -180,7 +180,7 @@ def test_other_weights_compile_nothing(monkeypatch: pytest.MonkeyPatch):
     np.testing.assert_array_equal(m(x)[0], -before)
     for _ in range(9):
         m(x)
-    assert len(m._prepared.programs) == 1
+    assert len(m.programs) == 1
 
 
 def test_threads_see_weights_of_one_moment():
@@ -388,6 +388,7 @@ def test_training_uses_the_statistics_of_the_batch_and_drops():
     np.testing.assert_allclose(y[~dropped], 2 * kept[~dropped], rtol=1e-2, atol=1e-2)
 
 
+@pytest.mark.filterwarnings("ignore:onnx.*program for each list of sizes")
 @pytest.mark.parametrize("cut", range(0, 700, 23))
 def test_damaged_models_are_errors_of_users(cut: int):
     data = bytearray(network())

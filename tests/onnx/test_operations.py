@@ -97,7 +97,7 @@ def test_a_convolutional_network_of_open_batch_and_space():
     m = close(data, x=drawn(2, 3, 16, 16))
     x = drawn(3, 3, 12, 20)
     np.testing.assert_allclose(m(x)[0], by_runtime(data, x=x)[0], rtol=1e-4, atol=1e-5)
-    assert len(m._prepared.programs) == 1
+    assert len(m.programs) == 1
 
 
 def attention() -> bytes:
@@ -148,7 +148,7 @@ def test_a_transformer_of_open_batch_and_length():
     m = close(data, ids=ids)
     found, expected = m(ids[:1, :4])[0], by_runtime(data, ids=ids[:1, :4])[0]
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
-    assert len(m._prepared.programs) == 1
+    assert len(m.programs) == 1
     slope = dlvm.grad(lambda w: (m.function(w, ids)[0] ** 2).mean())(dict(m.weights))
     assert all(np.isfinite(s).all() for s in slope.values()) and np.abs(slope["wqkv"]).max() > 0
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from dlvm.dsl.trace.operands import staged
 from dlvm.dsl.words.namespace import xp
-from dlvm.onnx.sizes import has_sizes, integers, is_known, is_zero
+from dlvm.onnx.sizes import has_sizes, integers, is_known, is_open, is_zero
 from dlvm.onnx.table import Call, operation
 
 from .operands import along, axes_of, axis_of, given, kind, product, rank, shape
@@ -92,6 +93,10 @@ def _split(call: Call, x: Any, sizes: Any = None) -> Any:
 
 
 def _cut(x: Any, slices: dict[int, slice]) -> Any:
+    """A part of an array; a known one becomes a staged one if the part has an open size."""
+    bounds = (n for s in slices.values() for n in (s.start, s.stop))
+    if is_known(x) and any(is_open(n) for n in bounds):
+        x = staged(x)
     return x[tuple(slices.get(k, slice(None)) for k in range(rank(x)))]
 
 

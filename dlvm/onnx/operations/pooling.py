@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from dlvm.dsl.words.namespace import xp
+from dlvm.onnx.sizes import is_zero, larger, smaller
 from dlvm.onnx.table import Call, operation
 
 from .movement import padded
@@ -26,15 +27,13 @@ def _ceiled(call: Call, x: Any, window: Window) -> tuple[Pair, ...]:
 def _with_last(extent: Any, pads: Pair, span: int, step: int) -> Pair:
     """A last window counts only if it starts inside of the image or the padding in front."""
     room = extent + pads[0] + pads[1] - span
-    count = -(-room // step) + 1
-    if (count - 1) * step >= extent + pads[0]:
-        count -= 1
-    return pads[0], pads[1] + max((count - 1) * step - room, 0)
+    last = smaller((room + step - 1) // step, (extent + pads[0] + step - 1) // step - 1)
+    return pads[0], pads[1] + larger(last * step - room, 0)
 
 
 def _windows(x: Any, window: Window, pads: tuple[Pair, ...], fill: Any) -> Any:
     """The elements of each window as the last axes."""
-    if any(pair != (0, 0) for pair in pads):
+    if not all(is_zero(n) for pair in pads for n in pair):
         x = padded(x, [(0, 0), (0, 0), *pads], "constant", fill)
     axes = tuple(range(2, rank(x)))
     return xp.sliding_window_view(

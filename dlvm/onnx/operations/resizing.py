@@ -1,19 +1,21 @@
 """Resizing of images: each axis by itself, as a weighted sum of the elements near each place.
 
-Places and weights depend on sizes alone and are known while the program is made: what remains is
-a gather for each tap of the filter, which is linear in the image.
+Places and weights depend on sizes alone. Where these are known, so are places and weights while the
+program is made; along an axis of open size they are computed in the call. What remains is a gather
+for each tap of the filter, which is linear in the image. An image that becomes a whole number of
+times as large by its nearest elements is one that is repeated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from dlvm.dsl.words.namespace import xp
-from dlvm.onnx.sizes import integers
+from dlvm.onnx.sizes import integers, is_open, same
 from dlvm.onnx.table import Call, operation
 
 from .operands import along, axes_of, is_float, kind, like, rank, shape
@@ -25,10 +27,29 @@ Array = np.ndarray[Any, Any]
 class Axis:
     """The change of one axis: its sizes, its scale and the part of it that is shown."""
 
-    size: int
-    wanted: int
-    scale: float
+    size: Any
+    wanted: Any
+    scale: Any
     region: tuple[float, float]
+
+    @property
+    def is_known(self) -> bool:
+        """Whether its places are known while the program is made."""
+        return isinstance(self.size, int) and isinstance(self.wanted, int)
+
+    @property
+    def words(self) -> Any:
+        """The functions that compute its places: NumPy's if they are known."""
+        return np if self.is_known else xp
+
+    def is_idle(self) -> bool:
+        """Whether the axis stays as it is."""
+        same_size = same(self.size, self.wanted)
+        return same_size and _is_number(self.scale, 1) and self.region == (0.0, 1.0)
+
+
+def _is_number(x: Any, n: float) -> bool:
+    return isinstance(x, int | float) and x == n
 
 
 @operation("Resize", known=(1, 2, 3))
@@ -51,9 +72,8 @@ def _resized(call: Call, x: Any, axes: Any, scales: Any, sizes: Any, region: Any
     plans = _plans(call, x, tuple(axes), scales, sizes, region)
     found = x
     for axis, plan in plans.items():
-        if plan.size == plan.wanted and plan.scale == 1 and plan.region == (0.0, 1.0):
-            continue
-        found = _along(call, found, axis, plan, mode)
+        if not plan.is_idle():
+            found = _along(call, found, axis, plan, mode)
     return _rounded(found, x)
 
 
@@ -73,8 +93,9 @@ def _plans(
     wanted: list[Any] = [None] * count if sizes is None else integers(sizes)
     policy = call.get("keep_aspect_ratio_policy", "stretch")
     if sizes is not None:
-        factors = [float(n / _known(call, x, a)) for n, a in zip(wanted, axes, strict=True)]
+        factors = [_ratio(n, shape(x)[a]) for n, a in zip(wanted, axes, strict=True)]
         if policy != "stretch":
+            _known(call, [*wanted, *(shape(x)[a] for a in axes)])
             one = (min if policy == "not_larger" else max)(factors)
             factors = [one] * count
             wanted = [int(one * shape(x)[a] + 0.5) for a in axes]
@@ -83,30 +104,43 @@ def _plans(
         parts = [float(r) for r in region.reshape(-1)]
     found: dict[int, Axis] = {}
     for k, axis in enumerate(axes):
-        if factors[k] == 1 and sizes is None and (parts[k], parts[k + count]) == (0.0, 1.0):
-            continue
-        size = _known(call, x, axis)
-        target = int(np.floor(size * factors[k])) if wanted[k] is None else int(wanted[k])
-        found[axis] = Axis(size, target, factors[k], (parts[k], parts[k + count]))
+        size, factor = shape(x)[axis], factors[k]
+        target = _times(size, factor) if wanted[k] is None else wanted[k]
+        found[axis] = Axis(size, target, factor, (parts[k], parts[k + count]))
     return found
 
 
-def _known(call: Call, x: Any, axis: int) -> int:
-    size = shape(x)[axis]
-    if not isinstance(size, int):
-        raise call.unsupported(
-            f"it changes an axis of the open size {size}",
-            "fix the size: dlvm.onnx.load(path, sizes={...})",
-        )
-    return size
+def _ratio(wanted: Any, size: Any) -> Any:
+    """By how much an axis becomes larger: a number if it is known."""
+    return 1.0 if same(wanted, size) else wanted / size
+
+
+def _times(size: Any, factor: float) -> Any:
+    """``floor(size * factor)``."""
+    if isinstance(size, int):
+        return int(np.floor(size * factor))
+    above, below = factor.as_integer_ratio()
+    return size * above // below
+
+
+def _known(call: Call, sizes: Sequence[Any]) -> None:
+    for size in sizes:
+        if is_open(size):
+            raise call.unsupported(
+                f"it changes an axis of the open size {size} by a ratio that depends on others",
+                "fix the size: dlvm.onnx.load(path, sizes={...})",
+            )
 
 
 def _along(call: Call, x: Any, axis: int, plan: Axis, mode: str) -> Any:
     """The array with one axis resized."""
+    nearest, rounding = call.get("mode", "nearest"), call.get("nearest_mode", _usual(call))
+    if nearest == "nearest" and _repeats(plan, mode, rounding):
+        return _repeated(x, axis, int(plan.scale))
     places = _places(plan, mode)
-    if call.get("mode", "nearest") == "nearest":
-        index = _nearest(places, call.get("nearest_mode", _usual(call)))
-        found = xp.take(x, np.clip(index, 0, plan.size - 1).astype(np.int64), axis=axis)
+    if nearest == "nearest":
+        index = _nearest(plan.words, places, rounding)
+        found = xp.take(x, _inside(plan, index), axis=axis)
     else:
         found = _weighted(call, x, axis, plan, places)
     if mode != "tf_crop_and_resize":
@@ -115,55 +149,86 @@ def _along(call: Call, x: Any, axis: int, plan: Axis, mode: str) -> Any:
     return xp.where(outside, call.get("extrapolation_value", 0.0), found)
 
 
+def _inside(plan: Axis, index: Any) -> Any:
+    return plan.words.clip(index, 0, plan.size - 1).astype(np.int64)
+
+
+def _repeats(plan: Axis, mode: str, rounding: str) -> bool:
+    """Whether element ``i`` of the result is element ``floor(i / scale)``, with a whole scale.
+
+    Between whole scales no half pixel lies in the middle of two elements.
+    """
+    if not isinstance(plan.scale, int | float) or plan.scale != int(plan.scale) or plan.scale < 1:
+        return False
+    if mode == "asymmetric":
+        return rounding == "floor"
+    return mode in ("half_pixel", "pytorch_half_pixel") and rounding.startswith("round")
+
+
+def _repeated(x: Any, axis: int, count: int) -> Any:
+    """The array in which each element along an axis stands several times."""
+    before, size, behind = shape(x)[:axis], shape(x)[axis], shape(x)[axis + 1 :]
+    wide = xp.broadcast_to(xp.expand_dims(x, axis + 1), (*before, size, count, *behind))
+    return xp.reshape(wide, (*before, size * count, *behind))
+
+
 def _usual(call: Call) -> str:
     return "round_prefer_floor" if call.version >= 11 else "floor"
 
 
-def _nearest(places: Array, mode: str) -> Array:
-    ways: dict[str, Callable[[Array], Array]] = {
-        "round_prefer_floor": lambda p: np.ceil(p - 0.5),
-        "round_prefer_ceil": lambda p: np.floor(p + 0.5),
-        "floor": np.floor,
-        "ceil": np.ceil,
+def _nearest(words: Any, places: Any, mode: str) -> Any:
+    ways: dict[str, Callable[[Any], Any]] = {
+        "round_prefer_floor": lambda p: words.ceil(p - 0.5),
+        "round_prefer_ceil": lambda p: words.floor(p + 0.5),
+        "floor": words.floor,
+        "ceil": words.ceil,
     }
     return ways[mode](places)
 
 
-def _places(plan: Axis, mode: str) -> Array:
+def _places(plan: Axis, mode: str) -> Any:
     """Where each element of the result lies in the image, as a fractional index."""
-    steps, size, scale = np.arange(plan.wanted, dtype=np.float64), plan.size, plan.scale
+    words, size, scale = plan.words, plan.size, plan.scale
+    steps = words.arange(plan.wanted, dtype=np.float64)
     reach = scale * size
     start, end = plan.region
     if mode == "align_corners":
-        return steps * 0 if reach == 1 else steps * (size - 1) / (reach - 1)
+        return words.where(reach == 1, 0.0, steps * (size - 1) / _not_zero(words, reach - 1))
     if mode == "asymmetric":
         return steps / scale
     if mode == "tf_crop_and_resize":
-        if reach == 1:
-            return steps * 0 + (start + end) * (size - 1) / 2
-        return start * (size - 1) + steps * (end - start) * (size - 1) / (reach - 1)
-    if mode == "pytorch_half_pixel" and plan.wanted == 1:
-        return steps * 0 - 0.5
+        middle = (start + end) * (size - 1) / 2
+        spread = steps * (end - start) * (size - 1) / _not_zero(words, reach - 1)
+        return words.where(reach == 1, middle, start * (size - 1) + spread)
     offset = size / 2 * (1 - plan.wanted / reach) if mode == "half_pixel_symmetric" else 0.0
-    return offset + (steps + 0.5) / scale - 0.5
+    found = offset + (steps + 0.5) / scale - 0.5
+    if mode == "pytorch_half_pixel":
+        return words.where(plan.wanted == 1, steps * 0 - 0.5, found)
+    return found
 
 
-def _weighted(call: Call, x: Any, axis: int, plan: Axis, places: Array) -> Any:
+def _not_zero(words: Any, x: Any) -> Any:
+    return words.where(x == 0, 1.0, x)
+
+
+def _weighted(call: Call, x: Any, axis: int, plan: Axis, places: Any) -> Any:
     """The sum of the taps of the filter, each a gather."""
-    x = x if is_float(x) else xp.astype(x, np.float32)
+    x, words = x if is_float(x) else xp.astype(x, np.float32), plan.words
     smooth = bool(call.get("antialias", 0))
+    if smooth and not isinstance(plan.scale, int | float):
+        _known(call, [plan.size, plan.wanted])
     stretch = min(plan.scale, 1.0) if smooth else 1.0
     reach, filtered = (2, _cubic(call)) if call.get("mode") == "cubic" else (1, _linear)
     first = int(np.floor(-reach / stretch)) + 1
     taps = np.arange(first, 2 - first)
-    left = np.ceil(places) - 1  # an element exactly at a place is the one to the right
-    weights = filtered((taps - (places - left)[:, None]) * stretch)
+    left = words.ceil(places) - 1  # an element exactly at a place is the one to the right
+    weights = filtered(words, (taps - (places - left)[:, None]) * stretch)
     index = (left[:, None] + taps).astype(np.int64)
     if call.get("exclude_outside", 0):
-        weights = np.where((index < 0) | (index >= plan.size), 0, weights)
+        weights = words.where((index < 0) | (index >= plan.size), 0, weights)
     if smooth or call.get("exclude_outside", 0):
         weights = weights / weights.sum(axis=1, keepdims=True)
-    index, weights = np.clip(index, 0, plan.size - 1), weights.astype(kind(x))
+    index, weights = _inside(plan, index), weights.astype(kind(x))
     parts = [
         xp.take(x, index[:, k], axis=axis) * along(weights[:, k], axis, rank(x))
         for k in range(len(taps))
@@ -171,19 +236,19 @@ def _weighted(call: Call, x: Any, axis: int, plan: Axis, places: Array) -> Any:
     return sum(parts[1:], parts[0])
 
 
-def _linear(x: Array) -> Array:
-    return np.clip(1 - np.abs(x), 0, 1)
+def _linear(words: Any, x: Any) -> Any:
+    return words.clip(1 - words.abs(x), 0, 1)
 
 
-def _cubic(call: Call) -> Callable[[Array], Array]:
+def _cubic(call: Call) -> Callable[[Any, Any], Any]:
     """Keys' filter with the coefficient of the node."""
     a = call.get("cubic_coeff_a", -0.75)
 
-    def run(x: Array) -> Array:
-        x = np.abs(x)
+    def run(words: Any, x: Any) -> Any:
+        x = words.abs(x)
         near = ((a + 2) * x - (a + 3)) * x * x + 1
         far = ((x - 5) * x + 8) * x * a - 4 * a
-        return np.where(x <= 1, near, np.where(x < 2, far, 0.0))
+        return words.where(x <= 1, near, words.where(x < 2, far, 0.0))
 
     return run
 

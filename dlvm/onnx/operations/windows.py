@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dlvm.onnx.sizes import larger
 from dlvm.onnx.table import Call
 
 from .operands import shape
@@ -60,7 +61,6 @@ def _same(extent: Any, span: int, step: int, lower: bool) -> Pair:
     if step == 1:
         total: Any = span - 1
     else:
-        total = (-(-extent // step) - 1) * step + span - extent
-        total = max(total, 0) if isinstance(total, int) else total
+        total = larger(((extent + step - 1) // step - 1) * step + span - extent, 0)
     half = total // 2
     return (total - half, half) if lower else (half, total - half)
