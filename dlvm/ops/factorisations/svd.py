@@ -7,15 +7,24 @@ from typing import Any
 import numpy as np
 
 from dlvm.ir import Array, Dim, TensorType, Value
-from dlvm.ir.dims import minimum
+from dlvm.ir.dims import at_least, minimum, product
 from dlvm.ir.properties import NONE, Of, Properties
 from dlvm.ops.arrays.contraction import Matmul, transposed
 from dlvm.ops.arrays.sums import Broadcast
 from dlvm.ops.families import Factorisation
 
 from .bidiagonal import singular
-from .qr import householder
-from .rotations import SWEEPS, angle, identities, in_order, quotient, rotate, signs
+from .qr import QR, householder
+from .rotations import (
+    SWEEPS,
+    angle,
+    identities,
+    in_order,
+    quotient,
+    rotate,
+    signs,
+    signs_of_columns,
+)
 from .triangles import diagonal_of, off_diagonal
 from .tridiagonal import scale_of
 
@@ -23,6 +32,8 @@ ROOT = 4
 """Of the smallest normal number: squares of elements are computed, and no more."""
 ROTATED = 8
 """Columns up to which rotations are faster than two diagonals."""
+TALL = 8, 5
+"""From 8/5 times as many rows as columns on, a QR factorisation before others saves time."""
 
 
 class Svd(Factorisation):
@@ -100,6 +111,42 @@ class Svd(Factorisation):
     def flops(self) -> Dim:
         """Of two diagonals, of their reflections, and of rotations of both vectors."""
         return 18 * self.a.type.size * minimum(*self.a.shape[-2:])
+
+
+class TallSvd(Svd):
+    """``Svd`` of a matrix with many more rows than columns, by way of its QR factorisation.
+
+    The results are those of ``Svd`` up to rounding errors. Reflections and rotations of both sides
+    are then as long as the shorter side, and the left vectors are one product.
+    """
+
+    name = "tall_svd"
+
+    def lowering(self) -> tuple[Value, ...]:
+        """``U = Q U_R`` for ``R = U_R diag(s) V'``, with the signs of ``U``."""
+        q, r = QR(self.a).results
+        inner, s, vt = Svd(r, self.left).results
+        u = Matmul(q, inner)
+        if not self.left:
+            return u, s, vt
+        turned, rank = signs_of_columns(u), vt.type.rank
+        batch = tuple(range(rank - 2))
+        columns = Broadcast(turned, u.shape, (*batch, rank - 1))
+        rows = Broadcast(turned, vt.shape, (*batch, rank - 2))
+        return u * columns, s, vt * rows
+
+    def flops(self) -> Dim:
+        """Of QR, of the product, and of what ``Svd`` takes for the triangle."""
+        m, n = self.a.shape[-2:]
+        k = minimum(m, n)
+        return self.a.type.size * 6 * k + product(self.a.shape[:-2]) * 18 * k * k * n
+
+
+def decomposed(a: Value, left: bool = True) -> tuple[Value, ...]:
+    """The decomposition by the class that suits the shape, as far as that is known."""
+    rows, columns = a.shape[-2:]
+    many = at_least(rows * TALL[1], columns * TALL[0]) and at_least(columns, ROTATED + 1)
+    return (TallSvd if many else Svd)(a, left).results
 
 
 def _by_columns(x: Array) -> tuple[Array, Array, Array]:
