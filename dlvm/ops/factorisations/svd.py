@@ -26,7 +26,7 @@ from .rotations import (
     signs_of_columns,
 )
 from .triangles import diagonal_of, off_diagonal
-from .tridiagonal import scale_of
+from .tridiagonal import bound, scale_of
 
 ROOT = 4
 """Of the smallest normal number: squares of elements are computed, and no more."""
@@ -41,8 +41,8 @@ class Svd(Factorisation):
 
     Of each column of ``U``, or of each row of ``V'`` if not ``left``, the first element that has at
     least 3/4 of the largest magnitude is positive. A matrix with an infinity or NaN gives NaN
-    throughout. Singular vectors of equal or zero singular values are no function of the
-    matrix: cotangents of theirs give NaN.
+    throughout, as would one whose sweeps come to no end (none is known). Singular vectors of equal
+    or zero singular values are no function of the matrix: cotangents of theirs give NaN.
     """
 
     name = "svd"
@@ -72,7 +72,8 @@ class Svd(Factorisation):
         finite = np.asarray(np.isfinite(a).all((1, 2)))
         x = np.where(finite[:, None, None], a, np.asarray(0, a.dtype))
         x = x if n <= m else np.swapaxes(x, -1, -2)
-        values, *sides = (_by_columns if k <= ROTATED else singular)(x)
+        values, *sides, ended = (_by_columns if k <= ROTATED else singular)(x)
+        finite &= ended
         values = -values
         in_order(values, *sides)
         first, second = sides if n <= m else reversed(sides)
@@ -149,17 +150,19 @@ def decomposed(a: Value, left: bool = True) -> tuple[Value, ...]:
     return (TallSvd if many else Svd)(a, left).results
 
 
-def _by_columns(x: Array) -> tuple[Array, Array, Array]:
-    """Values in no order, and the vectors of both sides as rows, by rotations of columns."""
+def _by_columns(x: Array) -> tuple[Array, Array, Array, Array]:
+    """Values in no order, and the vectors of both sides as rows, by rotations of columns; whether
+    sweeps came to an end.
+    """
     scale = scale_of(np.abs(x).max((1, 2), initial=0), ROOT)
     columns = np.swapaxes(x / scale[:, None, None], -1, -2).copy()
-    rows = _rotated(columns)
+    rows, ended = _rotated(columns)
     values = -np.sqrt(_dot(columns, columns))
     in_order(values, columns, rows)
     u, r = householder(np.swapaxes(columns, -1, -2))
     one = np.asarray(1, x.dtype)
     u = u * np.copysign(one, np.diagonal(r, 0, 1, 2))[:, None, :]
-    return -values * scale[:, None], np.swapaxes(u, -1, -2).copy(), rows
+    return -values * scale[:, None], np.swapaxes(u, -1, -2).copy(), rows, ended
 
 
 def _beyond(u: Value, du: Value) -> Value:
@@ -181,8 +184,8 @@ def _dot(x: Array, y: Array) -> Array:
     return np.add.accumulate(x * y, -1)[..., -1]
 
 
-def _rotated(x: Array) -> Array:
-    """Make rows orthogonal; the rows of ``V'``, in no order."""
+def _rotated(x: Array) -> tuple[Array, Array]:
+    """Make rows orthogonal; the rows of ``V'``, in no order, and whether sweeps came to an end."""
     rows = identities(len(x), x.shape[1], x)
     left = np.arange(len(x))
     for _ in range(SWEEPS):
@@ -192,18 +195,26 @@ def _rotated(x: Array) -> Array:
         again = _sweep(some, turned)
         x[left], rows[left] = some, turned
         left = left[again]
-    return rows
+    ended = np.ones(len(x), bool)
+    ended[left] = False
+    return rows, ended
 
 
 def _sweep(x: Array, rows: Array) -> Array:
-    """One rotation for each pair of rows that is not orthogonal; whether there was one."""
+    """One rotation for each pair of rows that is not orthogonal; whether there was one.
+
+    Sweeps would come to no end over products and squares of lengths that are below the smallest
+    normal number, as these have few digits, and over angles whose squares are.
+    """
     n, zero = x.shape[1], np.asarray(0, x.dtype)
     limit = np.sqrt(np.asarray(x.shape[2], x.dtype)) * np.finfo(x.dtype).eps
-    again = np.zeros(len(x), bool)
+    again, small = np.zeros(len(x), bool), bound(x.dtype, 1)
     for p in range(n):
         for q in range(p + 1, n):
             a, b, c = _dot(x[:, p], x[:, p]), _dot(x[:, q], x[:, q]), _dot(x[:, p], x[:, q])
-            turns = np.abs(c) > limit * (np.sqrt(a) * np.sqrt(b))
+            least = np.maximum(small, bound(x.dtype, 2) * np.maximum(a, b))
+            sizes = np.sqrt(np.maximum(a, small)) * np.sqrt(np.maximum(b, small))
+            turns = np.abs(c) > np.maximum(limit * sizes, least)
             again |= turns
             cosine, sine, *_ = angle(a, b, np.where(turns, c, zero), False)
             rotate(x, p, q, cosine, sine)
