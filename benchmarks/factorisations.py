@@ -6,7 +6,8 @@
 For each word, type and size: the median microseconds of rounds in turn, and the peer's time over
 ours (above 1, ours is faster). NumPy is the peer, or SciPy where NumPy has no such function.
 Residuals, relative to the sizes of what is multiplied, are checked before anything is timed.
-``batch 4`` are 10,000 matrices of 4x4.
+Words with ``tall`` take matrices of half as many columns, and least squares one right side; their
+peers are NumPy's ``svd`` and LAPACK's ``gelsy``. ``batch 4`` are 10,000 matrices of 4x4.
 """
 
 from __future__ import annotations
@@ -77,6 +78,21 @@ def triangle(rng: np.random.Generator, shape: tuple[int, ...]) -> tuple[Any, ...
     return lower, rng.standard_normal(shape)
 
 
+def tall(rng: np.random.Generator, shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """One of half as many columns."""
+    return (rng.standard_normal((*shape[:-1], shape[-1] // 2)),)
+
+
+def tall_system(rng: np.random.Generator, shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """One of half as many columns, and one right side."""
+    return *tall(rng, shape), rng.standard_normal((*shape[:-1], 1))
+
+
+def least(found: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    """``A' (A X - B)``."""
+    return a.swapaxes(-1, -2) @ (a @ found - b), size(a) * (size(a) * size(found) + size(b))
+
+
 def solved(found: Any, a: Any, b: Any) -> tuple[Any, Any]:
     """``A X - B`` and what it is relative to."""
     return a @ found - b, size(a) * size(found)
@@ -139,6 +155,19 @@ WORDS = {
     "eigh": Word(lambda x: tuple(LINALG.eigh(x)), np.linalg.eigh, symmetric, eigen),
     "eigvalsh": Word(LINALG.eigvalsh, np.linalg.eigvalsh, symmetric, eigenvalues),
     "svd": Word(lambda x: tuple(LINALG.svd(x)), np.linalg.svd, general, singular),
+    "svd tall": Word(
+        lambda x: tuple(LINALG.svd(x, full_matrices=False)),
+        partial(np.linalg.svd, full_matrices=False),
+        tall,
+        singular,
+    ),
+    "lstsq tall": Word(
+        lambda a, b: LINALG.lstsq(a, b).x,
+        lambda a, b: scipy.linalg.lstsq(a, b, lapack_driver="gelsy")[0],
+        tall_system,
+        least,
+        batched=False,
+    ),
     "svdvals": Word(
         LINALG.svdvals, partial(np.linalg.svd, compute_uv=False), general, singular_values
     ),

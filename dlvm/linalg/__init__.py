@@ -11,6 +11,8 @@ from .exponentials import expm
 from .factors import QRResult as QRResult
 from .factors import cho_factor, cholesky, qr
 from .functions import spectral
+from .least_squares import LstsqResult as LstsqResult
+from .least_squares import lstsq, matrix_rank, pinv
 from .norms import matrix_norm, norm, vector_norm
 from .products import (
     cross,
@@ -34,15 +36,11 @@ from .solving import (
     solve_triangular,
 )
 from .spectra import EighResult as EighResult
-from .spectra import LstsqResult as LstsqResult
 from .spectra import SVDResult as SVDResult
 from .spectra import (
     cond,
     eigh,
     eigvalsh,
-    lstsq,
-    matrix_rank,
-    pinv,
     svd,
     svdvals,
 )

@@ -76,8 +76,8 @@ from .factorisations.eigh import Eigh
 from .factorisations.functions import Spectral, SpectralSlope
 from .factorisations.lu import LU, Solve
 from .factorisations.qr import QR
-from .factorisations.stated import Determinant, LogDeterminant, PseudoInverse
-from .factorisations.svd import Svd
+from .factorisations.stated import Determinant, LeastSquares, LogDeterminant, PseudoInverse, Stated
+from .factorisations.svd import Svd, TallSvd
 from .factorisations.triangular import TriangularSolve
 from .families import (
     Contraction,
@@ -186,6 +186,7 @@ __all__ = [
     "IsNan",
     "Kernel",
     "LGamma",
+    "LeastSquares",
     "Less",
     "LessEqual",
     "LinearRecurrence",
@@ -250,11 +251,13 @@ __all__ = [
     "Spectral",
     "SpectralSlope",
     "Sqrt",
+    "Stated",
     "StopGradient",
     "Structured",
     "Sub",
     "Sum",
     "Svd",
+    "TallSvd",
     "Tan",
     "Tanh",
     "Tap",

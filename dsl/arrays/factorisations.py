@@ -18,13 +18,14 @@ from dlvm.ops import (
     Cholesky,
     Determinant,
     Eigh,
+    LeastSquares,
     LogDeterminant,
     PseudoInverse,
     Solve,
     Spectral,
-    Svd,
     TriangularSolve,
 )
+from dlvm.ops.factorisations.svd import decomposed
 
 from .contraction import alike
 
@@ -101,16 +102,21 @@ def singular_factors(a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """``U``, ``s`` and ``V'``; of the transpose where that is known to have fewer columns."""
     rows, columns = a.type.shape[-2:]
     if at_least(rows, columns) or not at_least(columns, rows):
-        u, s, vt = map(fresh, Svd(a.read()).results)
+        u, s, vt = map(fresh, decomposed(a.read()))
         return u, s, vt
     turn = named("matrix_transpose")
-    v, s, ut = map(fresh, Svd(turn(a).read(), left=False).results)
+    v, s, ut = map(fresh, decomposed(turn(a).read(), False))
     return turn(ut), s, turn(v)
 
 
 def pseudo_inverse(a: Tensor, p: Tensor) -> Tensor:
     """``p``, with the derivative of the pseudo-inverse of ``a``."""
     return fresh(PseudoInverse(a.read(), p.read()))
+
+
+def least_squares(a: Tensor, b: Tensor, p: Tensor, x: Tensor) -> Tensor:
+    """``x``, with the derivative of ``p @ b`` for the pseudo-inverse ``p`` of ``a``."""
+    return fresh(LeastSquares(*(v.read() for v in (a, b, p, x))))
 
 
 def spectral_map(a: Tensor, v: Tensor, *tables: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from dlvm.cost import body_time, size_in_bytes, sum_of
 from dlvm.ir import TAPE, Function, Module, Op, Param, Value, inline, literal, splat
 from dlvm.ir.dataflow import Runs
 from dlvm.ir.rewrite import Env, map_regions, mapped, prefixed, transform
-from dlvm.ops import Broadcast, Constant, Creation, Select, Structured, scalar_value
+from dlvm.ops import Broadcast, Constant, Creation, Factorisation, Select, Structured, scalar_value
 from dlvm.opt.facts import speculable
 from dlvm.passes import function_pass, module_pass
 
@@ -144,8 +144,9 @@ def _with_captured_carries(region: Function, which: list[int]) -> Function:
 def select_branches(fn: Function) -> Function:
     """Turn a branch into selects where computing both sides costs next to nothing.
 
-    Only where neither side acts, may raise or holds a loop, and both together take no more than
-    some 60 ns, for every size.
+    Only where neither side acts, may raise, holds a loop or factorises, and both together take no
+    more than some 60 ns, for every size. Factorisations of small matrices wait for each step, and
+    take ten times what their number of flops says.
     """
 
     def visit(op: Op, env: Env) -> Iterable[Value] | None:
@@ -161,7 +162,7 @@ def select_branches(fn: Function) -> Function:
 
 
 def _cheap(op: Structured) -> bool:
-    if not all(speculable(o) and not o.regions for branch in op.giving for o in branch.ops):
+    if not all(_is_plain(o) for branch in op.giving for o in branch.ops):
         return False
     chosen = cost.STEP * sum_of(map(size_in_bytes, op.result_types))
     both = chosen + sum_of(map(body_time, op.giving))
@@ -170,6 +171,10 @@ def _cheap(op: Structured) -> bool:
         and both <= CHEAP
         and all(t.dtype.kind != "t" for t in op.result_types)
     )
+
+
+def _is_plain(op: Op) -> bool:
+    return speculable(op) and not op.regions and not isinstance(op, Factorisation)
 
 
 def _chosen(condition: Value, x: Value, y: Value) -> Value:

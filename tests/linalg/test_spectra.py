@@ -77,6 +77,19 @@ def test_small_singular_values_have_all_their_digits():
     np.testing.assert_allclose(found, scales, rtol=1e-13)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rotations_of_columns_of_any_lengths_come_to_an_end(dtype):
+    from dlvm.ops.factorisations import svd
+
+    rng, span = np.random.default_rng(2), 37 if dtype is np.float32 else 300
+    x = rng.standard_normal((400, 3, 4))
+    x[::2] = x[::2, :1]  # rank one
+    x *= 10.0 ** rng.uniform(-span, span * 0.2, (400, 3, 1))
+    with np.errstate(all="ignore"):
+        _, ended = svd._rotated(x.astype(dtype))
+    assert ended.all()
+
+
 def test_matrices_that_lack_rank_have_orthonormal_vectors():
     for a in (np.zeros((4, 3)), np.ones((5, 5)), np.outer(np.arange(4.0), np.arange(6.0))):
         u, s, vt = linalg.svd(a)
@@ -181,20 +194,6 @@ def test_norms_of_every_order_are_numpys(ord, way):
         )
     found = way(lambda x: linalg.norm(x, ord, axis=(0, 2)))(x)
     np.testing.assert_allclose(found, np.linalg.norm(x, ord, axis=(0, 2)), rtol=1e-12)
-
-
-@pytest.mark.parametrize("shape", [(6, 3), (3, 6), (4, 4)])
-@pytest.mark.parametrize("rank", [2, 3])
-def test_least_squares_of_every_rank(shape, rank, way):
-    a = drawn(shape[0], rank) @ drawn(rank, shape[1])
-    for b in (drawn(shape[0], 2), drawn(shape[0])):
-        expected = np.linalg.lstsq(a, b)
-        found = way(lambda a, b: tuple(linalg.lstsq(a, b)))(a, b)
-        np.testing.assert_allclose(found[0], expected[0], atol=1e-11)
-        assert found[2] == expected[2] == rank
-        np.testing.assert_allclose(found[3], expected[3], atol=1e-12)
-        if expected[1].size:
-            np.testing.assert_allclose(found[1], expected[1], atol=1e-11)
 
 
 @pytest.mark.parametrize("shape", [(5, 3), (3, 5), (4, 4), (2, 4, 2), (3, 0)])

@@ -16,16 +16,17 @@ from .qr import unitary
 from .tridiagonal import MOST, TINY, block, dot, reflector, rotate_up, scale_of, turn
 
 
-def singular(x: Array) -> tuple[Array, Array, Array]:
-    """Singular values in no order, and the vectors of both sides as rows."""
+def singular(x: Array) -> tuple[Array, Array, Array, Array]:
+    """Singular values in no order, the vectors of both sides as rows, and whether sweeps came to
+    an end.
+    """
     scale = scale_of(np.abs(x).max((1, 2), initial=0))
     x = x / scale[:, None, None]
     least = np.abs(x).max((1, 2), initial=0) * np.asarray(np.finfo(x.dtype).eps / TINY, x.dtype)
     d, e, left, right = _reduced(x, least)
-    for i in range(len(x)):
-        _ql(d[i], e[i], left[i], right[i], least[i])
+    ended = [_ql(d[i], e[i], left[i], right[i], least[i]) for i in range(len(x))]
     right *= np.copysign(np.asarray(1, x.dtype), d)[..., None]
-    return np.abs(d) * scale[:, None], left, right
+    return np.abs(d) * scale[:, None], left, right, np.array(ended, bool)
 
 
 def _reduced(x: Array, least: Array) -> tuple[Array, Array, Array, Array]:
@@ -55,14 +56,15 @@ def _reduced(x: Array, least: Array) -> tuple[Array, Array, Array, Array]:
     return d, e, np.swapaxes(left, -1, -2).copy(), np.swapaxes(right, -1, -2).copy()
 
 
-def _ql(d: Array, e: Array, left: Array, right: Array, least: Array) -> None:
-    """Make one matrix diagonal."""
+def _ql(d: Array, e: Array, left: Array, right: Array, least: Array) -> bool:
+    """Make one matrix diagonal, and say whether it is."""
     n, first = len(d), 0
     for _ in range(MOST * n):
         first, last = block(d, e, least, first)
         if first == n:
-            return
+            return True
         _sweep(d, e, (left, right), (first, last), least)
+    return n == 0
 
 
 def _sweep(

@@ -27,7 +27,8 @@ class Eigh(Factorisation):
     """``w`` ascending and orthogonal ``V`` with ``A V = V diag(w)``; of ``a`` the lower triangle.
 
     Of each column of ``V`` the first element that has at least 3/4 of the largest magnitude is
-    positive. A matrix with an infinity or NaN gives NaN throughout. Eigenvectors of equal
+    positive. A matrix with an infinity or NaN gives NaN throughout, as would one whose sweeps come
+    to no end (none is known). Eigenvectors of equal
     eigenvalues are no function of the matrix: cotangents of theirs give NaN.
     """
 
@@ -50,10 +51,10 @@ class Eigh(Factorisation):
         x = np.where(np.tril(np.ones((n, n), bool)), x, np.swapaxes(x, -1, -2))
         finite = np.asarray(np.isfinite(x).all((1, 2)))
         x = np.where(finite[:, None, None], x, np.asarray(0, x.dtype))
-        values, rows = (_rotated if n <= ROTATED else eigen)(x)
+        values, rows, ended = (_rotated if n <= ROTATED else eigen)(x)
         in_order(values, rows)
         rows = rows * signs(rows)[..., None]
-        nan = np.asarray(np.nan, x.dtype)
+        nan, finite = np.asarray(np.nan, x.dtype), finite & ended
         values = np.where(finite[:, None], values, nan)
         vectors = np.where(finite[:, None, None], np.swapaxes(rows, -1, -2), nan)
         return values.reshape(shape[:-1]), vectors.reshape(shape)
@@ -80,20 +81,22 @@ class Eigh(Factorisation):
         return 9 * self.a.type.size * self.a.shape[-1]
 
 
-def _rotated(x: Array) -> tuple[Array, Array]:
-    """Eigenvalues in no order, and their vectors as rows."""
+def _rotated(x: Array) -> tuple[Array, Array, Array]:
+    """Eigenvalues in no order, their vectors as rows, and whether sweeps came to an end."""
     x, rows = x.copy(), identities(len(x), x.shape[-1], x)
     eps = np.finfo(x.dtype).eps
     limit = np.abs(x).max((1, 2), initial=0) * eps
+    ended = np.zeros(len(x), bool)
     for _ in range(SWEEPS):
         beside = np.abs(np.tril(x, -1)).max((1, 2), initial=0)
-        left = np.flatnonzero(beside > limit)
+        ended |= ~(beside > limit)
+        left = np.flatnonzero(~ended)
         if not len(left):
             break
         some, turned = x[left], rows[left]
         _sweep(some, turned)
         x[left], rows[left] = some, turned
-    return np.diagonal(x, 0, 1, 2).copy(), rows
+    return np.diagonal(x, 0, 1, 2).copy(), rows, ended
 
 
 def _sweep(x: Array, rows: Array) -> None:

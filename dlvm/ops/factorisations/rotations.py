@@ -9,8 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from dlvm.ir import Array, Value, splat, zeros
-from dlvm.ops.elements.logic import And, Equal, Select
+from dlvm.ir import I64, Array, Value, splat, zeros
+from dlvm.ops.arrays.extremes import ArgMax, Max
+from dlvm.ops.arrays.sums import Broadcast, Sum
+from dlvm.ops.elements.logic import And, Equal, LessEqual, Select
+from dlvm.ops.elements.magnitude import Abs, CopySign
+from dlvm.ops.literals import Iota
 
 SWEEPS = 40
 LARGE = 0.75
@@ -64,6 +68,19 @@ def signs(rows: Array) -> Array:
     large = size >= size.max(-1, keepdims=True) * np.asarray(LARGE, rows.dtype)
     first = np.argmax(large, -1)[..., None]
     return np.copysign(np.asarray(1, rows.dtype), np.take_along_axis(rows, first, -1))[..., 0]
+
+
+def signs_of_columns(x: Value) -> Value:
+    """Of each column the sign of the first element that is large, in operations."""
+    rank = x.type.rank
+    rows, kept = rank - 2, (*range(rank - 2), rank - 1)
+    size = Abs(x)
+    bound = Max(size, (rows,)) * LARGE
+    large = LessEqual(Broadcast(bound, x.shape, kept), size)
+    places = Broadcast(Iota(x.shape[rows], I64), x.shape, (rows,))
+    first = Equal(places, Broadcast(ArgMax(large, (rows,)), x.shape, kept))
+    found = Sum(Select(first, x, zeros(x.type)), (rows,))
+    return CopySign(splat(1.0, found.type), found)
 
 
 def identities(count: int, n: int, like: Array) -> Array:

@@ -6,7 +6,7 @@ itself, which also exists where that of the factors does not.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from dlvm.base.errors import ShapeError
 from dlvm.ir import I64, Array, Dim, TensorType, Value, splat
@@ -18,7 +18,24 @@ from .lu import Solve
 from .triangles import diagonal_of
 
 
-class PseudoInverse(Factorisation):
+class Stated(Factorisation):
+    """Is one of its operands, whose derivative it states."""
+
+    given: ClassVar[int] = -1
+    """Which one."""
+
+    def reference(self, *operands: Array) -> Any:
+        return operands[self.given]
+
+    def lowering(self) -> Value:
+        """What it was given."""
+        return self.operands[self.given]
+
+    def flops(self) -> Dim:
+        return 0
+
+
+class PseudoInverse(Stated):
     """``p``, which is the pseudo-inverse of ``a`` where its rank does not change.
 
     Where the rank changes there is no derivative; what is given is that of constant rank.
@@ -36,9 +53,6 @@ class PseudoInverse(Factorisation):
             raise ShapeError(f"{self.name}: expected the transposed type {turned}, found {p}")
         return p
 
-    def reference(self, *operands: Array) -> Any:
-        return operands[1]
-
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         """``-P' G P' + (I - A P) G' P P' + P' P G' (I - P A)`` (Golub and Pereyra 1973)."""
         g, p, a = transposed(dy[0]), transposed(self), self.a
@@ -49,18 +63,45 @@ class PseudoInverse(Factorisation):
         left = left - Matmul(Matmul(left, self), a)
         return right + left - inner, None
 
-    def lowering(self) -> Value:
-        """What it was given."""
-        return self.p
 
-    def flops(self) -> Dim:
-        return 0
+class LeastSquares(Stated):
+    """``x``, which is ``p @ b``: the smallest solution of ``a @ x = b`` by least squares.
+
+    ``p`` is the pseudo-inverse of ``a``. Only derivatives are made of it, so a program that takes
+    none does not compute it. They are those of matrices of the same rank.
+    """
+
+    name = "least_squares"
+    a: Value
+    b: Value
+    p: Value
+    x: Value
+
+    def infer(self) -> TensorType:
+        """The type of ``x``: a row for each column of ``a``, a column for each one of ``b``."""
+        a, b, p, x = (self.matrix(v, square=False) for v in self.operands)
+        (m, n), columns, batch = a.shape[-2:], b.shape[-1], a.shape[:-2]
+        shapes = ((m, n), (m, columns), (n, m), (n, columns))
+        expected = [a.with_shape((*batch, *s)) for s in shapes]
+        if [a, b, p, x] != expected:
+            said = f"{self.name}: expected operands of the types {expected}, found {[a, b, p, x]}"
+            raise ShapeError(said)
+        return x
+
+    def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
+        """``dB = P' G`` and ``dA = -dB X' + (B - A X) (P dB)' + P' X (G - A' dB)'``."""
+        a, b, p, turned = self.a, self.b, self.p, transposed(self.p)
+        db = Matmul(turned, dy[0])
+        left = Matmul(b - Matmul(a, self), transposed(Matmul(p, db)))
+        right = Matmul(Matmul(turned, self), transposed(dy[0] - Matmul(transposed(a), db)))
+        return left + right - Matmul(db, transposed(self)), db, None, None
 
 
-class OfFactors(Factorisation):
+class OfFactors(Stated):
     """A number ``d`` for each matrix of ``a``, which its factors gave."""
 
     lowered_late = True
+    given = 3
     a: Value
     packed: Value
     order: Value
@@ -75,16 +116,6 @@ class OfFactors(Factorisation):
             said = f"{self.name}: expected operands of the types {expected}, found {found}"
             raise ShapeError(said)
         return d
-
-    def reference(self, *operands: Array) -> Any:
-        return operands[3]
-
-    def lowering(self) -> Value:
-        """What it was given."""
-        return self.d
-
-    def flops(self) -> Dim:
-        return 0
 
 
 class LogDeterminant(OfFactors):

@@ -7,22 +7,33 @@ from typing import Any
 import numpy as np
 
 from dlvm.ir import Array, Dim, TensorType, Value
-from dlvm.ir.dims import minimum
+from dlvm.ir.dims import at_least, minimum, product
 from dlvm.ir.properties import NONE, Of, Properties
 from dlvm.ops.arrays.contraction import Matmul, transposed
 from dlvm.ops.arrays.sums import Broadcast
 from dlvm.ops.families import Factorisation
 
 from .bidiagonal import singular
-from .qr import householder
-from .rotations import SWEEPS, angle, identities, in_order, quotient, rotate, signs
+from .qr import QR, householder
+from .rotations import (
+    SWEEPS,
+    angle,
+    identities,
+    in_order,
+    quotient,
+    rotate,
+    signs,
+    signs_of_columns,
+)
 from .triangles import diagonal_of, off_diagonal
-from .tridiagonal import scale_of
+from .tridiagonal import bound, scale_of
 
 ROOT = 4
 """Of the smallest normal number: squares of elements are computed, and no more."""
 ROTATED = 8
 """Columns up to which rotations are faster than two diagonals."""
+TALL = 8, 5
+"""From 8/5 times as many rows as columns on, a QR factorisation before others saves time."""
 
 
 class Svd(Factorisation):
@@ -30,8 +41,8 @@ class Svd(Factorisation):
 
     Of each column of ``U``, or of each row of ``V'`` if not ``left``, the first element that has at
     least 3/4 of the largest magnitude is positive. A matrix with an infinity or NaN gives NaN
-    throughout. Singular vectors of equal or zero singular values are no function of the
-    matrix: cotangents of theirs give NaN.
+    throughout, as would one whose sweeps come to no end (none is known). Singular vectors of equal
+    or zero singular values are no function of the matrix: cotangents of theirs give NaN.
     """
 
     name = "svd"
@@ -61,7 +72,8 @@ class Svd(Factorisation):
         finite = np.asarray(np.isfinite(a).all((1, 2)))
         x = np.where(finite[:, None, None], a, np.asarray(0, a.dtype))
         x = x if n <= m else np.swapaxes(x, -1, -2)
-        values, *sides = (_by_columns if k <= ROTATED else singular)(x)
+        values, *sides, ended = (_by_columns if k <= ROTATED else singular)(x)
+        finite &= ended
         values = -values
         in_order(values, *sides)
         first, second = sides if n <= m else reversed(sides)
@@ -102,17 +114,55 @@ class Svd(Factorisation):
         return 18 * self.a.type.size * minimum(*self.a.shape[-2:])
 
 
-def _by_columns(x: Array) -> tuple[Array, Array, Array]:
-    """Values in no order, and the vectors of both sides as rows, by rotations of columns."""
+class TallSvd(Svd):
+    """``Svd`` of a matrix with many more rows than columns, by way of its QR factorisation.
+
+    The results are those of ``Svd`` up to rounding errors. Reflections and rotations of both sides
+    are then as long as the shorter side, and the left vectors are one product.
+    """
+
+    name = "tall_svd"
+
+    def lowering(self) -> tuple[Value, ...]:
+        """``U = Q U_R`` for ``R = U_R diag(s) V'``, with the signs of ``U``."""
+        q, r = QR(self.a).results
+        inner, s, vt = Svd(r, self.left).results
+        u = Matmul(q, inner)
+        if not self.left:
+            return u, s, vt
+        turned, rank = signs_of_columns(u), vt.type.rank
+        batch = tuple(range(rank - 2))
+        columns = Broadcast(turned, u.shape, (*batch, rank - 1))
+        rows = Broadcast(turned, vt.shape, (*batch, rank - 2))
+        return u * columns, s, vt * rows
+
+    def flops(self) -> Dim:
+        """Of QR, of the product, and of what ``Svd`` takes for the triangle."""
+        m, n = self.a.shape[-2:]
+        k = minimum(m, n)
+        return self.a.type.size * 6 * k + product(self.a.shape[:-2]) * 18 * k * k * n
+
+
+def decomposed(a: Value, left: bool = True) -> tuple[Value, ...]:
+    """The decomposition by the class that suits the shape, as far as that is known."""
+    rows, columns = a.shape[-2:]
+    many = at_least(rows * TALL[1], columns * TALL[0]) and at_least(columns, ROTATED + 1)
+    return (TallSvd if many else Svd)(a, left).results
+
+
+def _by_columns(x: Array) -> tuple[Array, Array, Array, Array]:
+    """Values in no order, and the vectors of both sides as rows, by rotations of columns; whether
+    sweeps came to an end.
+    """
     scale = scale_of(np.abs(x).max((1, 2), initial=0), ROOT)
     columns = np.swapaxes(x / scale[:, None, None], -1, -2).copy()
-    rows = _rotated(columns)
+    rows, ended = _rotated(columns)
     values = -np.sqrt(_dot(columns, columns))
     in_order(values, columns, rows)
     u, r = householder(np.swapaxes(columns, -1, -2))
     one = np.asarray(1, x.dtype)
     u = u * np.copysign(one, np.diagonal(r, 0, 1, 2))[:, None, :]
-    return -values * scale[:, None], np.swapaxes(u, -1, -2).copy(), rows
+    return -values * scale[:, None], np.swapaxes(u, -1, -2).copy(), rows, ended
 
 
 def _beyond(u: Value, du: Value) -> Value:
@@ -134,8 +184,8 @@ def _dot(x: Array, y: Array) -> Array:
     return np.add.accumulate(x * y, -1)[..., -1]
 
 
-def _rotated(x: Array) -> Array:
-    """Make rows orthogonal; the rows of ``V'``, in no order."""
+def _rotated(x: Array) -> tuple[Array, Array]:
+    """Make rows orthogonal; the rows of ``V'``, in no order, and whether sweeps came to an end."""
     rows = identities(len(x), x.shape[1], x)
     left = np.arange(len(x))
     for _ in range(SWEEPS):
@@ -145,18 +195,26 @@ def _rotated(x: Array) -> Array:
         again = _sweep(some, turned)
         x[left], rows[left] = some, turned
         left = left[again]
-    return rows
+    ended = np.ones(len(x), bool)
+    ended[left] = False
+    return rows, ended
 
 
 def _sweep(x: Array, rows: Array) -> Array:
-    """One rotation for each pair of rows that is not orthogonal; whether there was one."""
+    """One rotation for each pair of rows that is not orthogonal; whether there was one.
+
+    Sweeps would come to no end over products and squares of lengths that are below the smallest
+    normal number, as these have few digits, and over angles whose squares are.
+    """
     n, zero = x.shape[1], np.asarray(0, x.dtype)
     limit = np.sqrt(np.asarray(x.shape[2], x.dtype)) * np.finfo(x.dtype).eps
-    again = np.zeros(len(x), bool)
+    again, small = np.zeros(len(x), bool), bound(x.dtype, 1)
     for p in range(n):
         for q in range(p + 1, n):
             a, b, c = _dot(x[:, p], x[:, p]), _dot(x[:, q], x[:, q]), _dot(x[:, p], x[:, q])
-            turns = np.abs(c) > limit * (np.sqrt(a) * np.sqrt(b))
+            least = np.maximum(small, bound(x.dtype, 2) * np.maximum(a, b))
+            sizes = np.sqrt(np.maximum(a, small)) * np.sqrt(np.maximum(b, small))
+            turns = np.abs(c) > np.maximum(limit * sizes, least)
             again |= turns
             cosine, sine, *_ = angle(a, b, np.where(turns, c, zero), False)
             rotate(x, p, q, cosine, sine)

@@ -15,8 +15,9 @@ from dlvm.ir import Array
 
 from .qr import unitary
 
-MOST = 30
-"""Sweeps for each row, at most: they need some 1.7."""
+MOST = 32
+"""Sweeps for each row, at most: they need some 1.7. It is a multiple of those that machine code
+takes together."""
 LANES = 8
 """Sums that a sum of products is made of."""
 TINY = 64
@@ -24,15 +25,16 @@ TINY = 64
 are nothing."""
 
 
-def eigen(x: Array) -> tuple[Array, Array]:
-    """Eigenvalues of full symmetric matrices in no order, and their vectors as rows."""
+def eigen(x: Array) -> tuple[Array, Array, Array]:
+    """Eigenvalues of full symmetric matrices in no order, their vectors as rows, and whether
+    sweeps came to an end.
+    """
     scale = scale_of(np.abs(x).max((1, 2), initial=0))
     x = x / scale[:, None, None]
     least = np.abs(x).max((1, 2), initial=0) * np.asarray(np.finfo(x.dtype).eps / TINY, x.dtype)
     d, e, rows = _reduced(x, least)
-    for i in range(len(x)):
-        _ql(d[i], e[i], rows[i], least[i])
-    return d * scale[:, None], rows
+    ended = [_ql(d[i], e[i], rows[i], least[i]) for i in range(len(x))]
+    return d * scale[:, None], rows, np.array(ended, bool)
 
 
 def scale_of(most: Array, root: int = 8) -> Array:
@@ -93,14 +95,15 @@ def _both_sides(x: Array, v: Array, scale: Array) -> None:
     x -= w[:, :, None] * v[:, None, :]
 
 
-def _ql(d: Array, e: Array, rows: Array, least: Array) -> None:
-    """Make one matrix diagonal."""
+def _ql(d: Array, e: Array, rows: Array, least: Array) -> bool:
+    """Make one matrix diagonal, and say whether it is."""
     n, first = len(d), 0
     for _ in range(MOST * n):
         first, last = block(d, e, least, first)
         if first == n:
-            return
+            return True
         _sweep(d, e, rows, first, last)
+    return n == 0
 
 
 def block(d: Array, e: Array, least: Array, start: int) -> tuple[int, int]:

@@ -361,12 +361,17 @@ def _log_determinant(d: Draft, cls: type[ops.LogDeterminant]) -> Op:
     return cls(a, packed, order, value)
 
 
-@places(ops.PseudoInverse)
-def _pseudo_inverse(d: Draft, cls: type[ops.PseudoInverse]) -> Op:
+@places(ops.Stated)
+def _stated(d: Draft, cls: Any) -> Op:
+    """The pseudo-inverse of a matrix that has an inverse, or what it solves by least squares."""
     a = dominant(_square(d))
     one = diagonal_of(splat(1.0, a.type.with_shape(a.shape[:-1])))
     packed, order = ops.LU(a).results
-    return cls(a, ops.Solve(a, packed, order, one))
+    p = ops.PseudoInverse(a, ops.Solve(a, packed, order, one))
+    if "b" not in cls.__match_args__:
+        return p
+    b = _right_sides(d, a)
+    return cls(a, b, p, ops.Matmul(p, b))
 
 
 @places(ops.Eigh, ops.Svd)

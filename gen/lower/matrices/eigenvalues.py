@@ -10,7 +10,7 @@ from dlvm.ops.factorisations.eigh import ROTATED
 from dlvm.ops.factorisations.rotations import SWEEPS
 
 from .reflections import Reflections, identity
-from .rotations import angle, finite, in_order, largest, pairs, rotate, sign
+from .rotations import angle, in_order, largest, pairs, rotate, sign
 from .spectra import APART, Problem, eps, room, ways
 from .sweeps import OfThree, chosen
 from .tridiagonal import Tridiagonal
@@ -25,9 +25,9 @@ def eigh(work: Work, op: Eigh, line: Index) -> None:
         found = work.element(op.a, (*line, i, j))
         x.store(i, j, found)
         x.store(j, i, found)
-    whole, values = finite(work, (n, n), x.load), room(work, "values", line, (n + 1, 1))
+    values = room(work, "values", line, (n + 1, 1))
     vectors = (room(work, "rows", line, (n, n)),) if op.results[1] in work.targets else ()
-    problem = Problem(work, line, x, (n, n), whole, values, vectors)
+    problem = Problem.of(work, line, x, (n, n), values, vectors)
     few, some, many = ways(work, n, ROTATED)
     if few is not False:
         with chosen(work, few):
@@ -44,16 +44,17 @@ def _write(problem: Problem, op: Eigh) -> None:
     """The values, and the vectors with their signs."""
     work, line, (n, _) = problem.work, problem.line, problem.shape
     nest, words, nan, (w, v) = work.nest, work.words, work.number(float("nan")), op.results
+    solved = problem.is_solved()
     if w in work.targets:
         with nest.loop(work.kind, n) as i:
-            found = words.select(problem.whole, problem.values.load(i, 0), nan)
+            found = words.select(solved, problem.values.load(i, 0), nan)
             work.result(w, (*line, i), found)
     for rows in problem.vectors:
         with nest.loop(work.kind, n) as j:
             turned = sign(work, lambda i, rows=rows, j=j: rows.load(j, i), n)
             with nest.loop("serial", n) as i:
                 element = words.binary("mul", rows.load(j, i), turned)
-                work.result(v, (*line, i, j), words.select(problem.whole, element, nan))
+                work.result(v, (*line, i, j), words.select(solved, element, nan))
 
 
 def _reduced(problem: Problem, blocked: bool) -> None:
@@ -64,7 +65,8 @@ def _reduced(problem: Problem, blocked: bool) -> None:
     (three.by_panels if blocked else three.by_steps)()
     for rows in problem.vectors:
         _unitary(work, three, blocked, rows, line)
-    OfThree(work, band, line).run([(rows, n) for rows in problem.vectors])
+    going = OfThree(work, band, line).run([(rows, n) for rows in problem.vectors])
+    work.nest.store(problem.unfinished, 0, going)
     binary = work.words.binary
     work.each(n, 1, lambda i, _: values.store(i, 0, binary("mul", values.load(i, 0), scale)))
 
@@ -83,7 +85,7 @@ def _rotated(problem: Problem) -> None:
     for rows in problem.vectors:
         identity(work, rows, n, n)
     limit = words.binary("mul", largest(work, (n, n), x.load), work.number(eps(work)))
-    again = nest.local("again", BOOL, 1)
+    again = problem.unfinished
     nest.store(again, 0, words.constant(True, BOOL))
     with nest.loop("serial", SWEEPS, "sweep"):
         active = words.binary("lt", limit, _beside(work, x, n, nest.load(again, 0)))

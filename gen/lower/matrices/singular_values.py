@@ -14,7 +14,7 @@ from dlvm.ops.factorisations.tridiagonal import bound
 
 from .bidiagonal import Bidiagonal
 from .reflections import Reflections, identity
-from .rotations import angle, finite, in_order, pairs, rotate, sign
+from .rotations import angle, in_order, pairs, rotate, sign
 from .spectra import APART, Problem, eps, room, ways
 from .sweeps import OfTwo, chosen
 from .workspace import Matrix, Work
@@ -29,11 +29,11 @@ def svd(work: Work, op: Svd, line: Index) -> None:
     shape = long, short = maximum(m, n), minimum(m, n)
     x, tall = room(work, "tall", line, (long, short + APART)), _is_tall(work, m, n)
     work.each(long, short, lambda i, j: x.store(i, j, _element(work, op, line, (i, j), tall)))
-    whole, values = finite(work, shape, x.load), room(work, "values", line, (short + 1, 1))
+    values = room(work, "values", line, (short + 1, 1))
     wanted = any(op.results[i] in work.targets for i in (0, 2))
     names = (("long", long), ("short", short)) if wanted else ()
     vectors = tuple(room(work, name, line, (short, width)) for name, width in names)
-    problem = Problem(work, line, x, shape, whole, values, vectors)
+    problem = Problem.of(work, line, x, shape, values, vectors)
     few, some, many = ways(work, short, ROTATED)
     if few is not False:
         with chosen(work, few):
@@ -71,10 +71,11 @@ def _write(problem: Problem, op: Svd, tall: Scalar | bool) -> None:
     """The values, and the vectors of both sides with their signs."""
     work, line, (_, short) = problem.work, problem.line, problem.shape
     nest, words, nan, (u, s, vt) = work.nest, work.words, work.number(float("nan")), op.results
+    solved = problem.is_solved()
     if s in work.targets:
         with nest.loop(work.kind, short) as j:
             value = words.unary("neg", problem.values.load(j, 0))
-            found = words.select(problem.whole, value, nan)
+            found = words.select(solved, value, nan)
             work.result(s, (*line, j), found)
     if not problem.vectors:
         return
@@ -97,7 +98,7 @@ def _write(problem: Problem, op: Svd, tall: Scalar | bool) -> None:
             with nest.loop("serial", lengths[side]) as i:
                 place = (*line, i, j) if side == 0 else (*line, j, i)
                 found = words.binary("mul", element(side, j, i), turned)
-                work.result(result, place, words.select(problem.whole, found, nan))
+                work.result(result, place, words.select(solved, found, nan))
 
 
 def _by_diagonals(problem: Problem, blocked: bool) -> None:
@@ -111,7 +112,8 @@ def _by_diagonals(problem: Problem, blocked: bool) -> None:
         shape, label = (width, short), f"_{rows.memory.name}_"
         q = Reflections(work, reflectors, shape, line, blocked, scales, label).unitary()
         work.each(short, width, lambda j, i, rows=rows, q=q: rows.store(j, i, q.load(i, j)))
-    OfTwo(work, band, line).run([*zip(problem.vectors, problem.shape, strict=False)])
+    going = OfTwo(work, band, line).run([*zip(problem.vectors, problem.shape, strict=False)])
+    work.nest.store(problem.unfinished, 0, going)
     if problem.vectors:
         rows, one = problem.vectors[1], work.number(1)
         with work.nest.loop(work.kind, short) as j:
@@ -142,7 +144,7 @@ def _by_columns(problem: Problem) -> None:
     )
     work.each(n, m, lambda j, i: first.store(j, i, problem.x.load(i, j)))
     identity(work, second, n, n)
-    _orthogonal(work, first, second, (m, n))
+    _orthogonal(work, first, second, (m, n), problem.unfinished)
     with nest.loop("serial", n) as j:
         root = words.unary("sqrt", _dots(work, first, (j, j), m)[0])
         values.store(j, 0, words.unary("neg", root))
@@ -165,10 +167,9 @@ def _unit_columns(problem: Problem) -> None:
             rows.store(j, i, work.words.binary("mul", unitary.load(i, j), end))
 
 
-def _orthogonal(work: Work, x: Matrix, rows: Matrix, shape: tuple[Dim, Dim]) -> None:
-    """Sweeps of rotations, for as long as a pair of rows was not orthogonal."""
+def _orthogonal(work: Work, x: Matrix, rows: Matrix, shape: tuple[Dim, Dim], again: Local) -> None:
+    """Sweeps of rotations, for as long as a pair of rows was not orthogonal: ``again``."""
     nest, words, (m, n) = work.nest, work.words, shape
-    again = nest.local("again", BOOL, 1)
     nest.store(again, 0, words.constant(True, BOOL))
     root = words.unary("sqrt", words.cast(nest.size(m), work.dtype))
     limit = words.binary("mul", root, work.number(eps(work)))
@@ -190,8 +191,12 @@ def _one_side(
     """Rotate two rows so that they become orthogonal, unless they are."""
     nest, words = work.nest, work.words
     a, b, c = _dots(work, x[0], pair, x[1])
-    sizes = words.binary("mul", words.unary("sqrt", a), words.unary("sqrt", b))
-    least = words.binary("mul", limit, sizes)
+    small, no_angle = (work.number(float(bound(work.dtype.numpy, root))) for root in (1, 2))
+    roots = (words.unary("sqrt", words.binary("max", z, small)) for z in (a, b))
+    sizes = words.binary("mul", *roots)
+    none = words.binary("mul", no_angle, words.binary("max", a, b))
+    none = words.binary("max", small, none)
+    least = words.binary("max", words.binary("mul", limit, sizes), none)
     turns = words.binary("lt", least, words.unary("abs", c))
     nest.store(again, 0, words.binary("or", nest.load(again, 0), turns))
     cosine, sine, *_ = angle(work, a, b, words.select(turns, c, work.number(0)), False)

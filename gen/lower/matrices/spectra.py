@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dlvm.gen.loops.statements import Scalar
-from dlvm.ir import I64, Dim
+from dlvm.gen.loops.statements import Local, Scalar
+from dlvm.ir import BOOL, I64, Dim
 from dlvm.ir.positions import Index
 from dlvm.ops.factorisations import tridiagonal
 
 from .blocks import PANEL
-from .rotations import largest
+from .rotations import finite, largest
 from .sweeps import Band
 from .workspace import Matrix, Work
 
@@ -37,6 +37,27 @@ class Problem:
     whole: Scalar
     values: Matrix
     vectors: tuple[Matrix, ...]
+    unfinished: Local
+
+    @staticmethod
+    def of(
+        work: Work,
+        line: Index,
+        x: Matrix,
+        shape: tuple[Dim, Dim],
+        values: Matrix,
+        vectors: tuple[Matrix, ...],
+    ) -> Problem:
+        """One whose sweeps have not begun."""
+        whole, unfinished = finite(work, shape, x.load), work.nest.local("unfinished", BOOL, 1)
+        work.nest.store(unfinished, 0, work.words.constant(False, BOOL))
+        return Problem(work, line, x, shape, whole, values, vectors, unfinished)
+
+    def is_solved(self) -> Scalar:
+        """Whether there are results: the matrix was finite, and sweeps came to an end."""
+        words = self.work.words
+        ended = words.unary("not", self.work.nest.load(self.unfinished, 0))
+        return words.binary("and", self.whole, ended)
 
     def scaled(self, low: float) -> Scalar:
         """Divide the matrix by what is given, and make it zero where it is not finite."""

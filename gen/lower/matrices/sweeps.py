@@ -102,8 +102,8 @@ class Sweeps(ABC):
         )
         self.sides: list[Rows] = []
 
-    def run(self, sides: Sequence[tuple[Matrix, Dim]]) -> None:
-        """All sweeps."""
+    def run(self, sides: Sequence[tuple[Matrix, Dim]]) -> Scalar:
+        """All sweeps; whether a row was left to do in the last one."""
         work = self.work
         for i, (rows, width) in enumerate(sides):
             tables = (
@@ -115,6 +115,7 @@ class Sweeps(ABC):
         blocks = ceildiv(MOST * self.n, SWEEPS)
         with work.nest.loop("serial", blocks, "block"), chosen(work, self._is_going()):
             self._some_sweeps()
+        return self._is_going()
 
     def _set(self, state: Local, d: Dim) -> None:
         self.work.nest.store(state, 0, self.work.nest.size(d))

@@ -10,8 +10,17 @@ import numpy as np
 import pytest
 
 from dlvm.gen.gpu.nvptx import emit_gpu_kernel
-from dlvm.gen.lower.matrices import bidiagonal, spectra, tridiagonal
+from dlvm.gen.lower.matrices import (
+    bidiagonal,
+    eigenvalues,
+    singular_values,
+    spectra,
+    sweeps,
+    tridiagonal,
+)
 from dlvm.ir import DTYPES
+from dlvm.ops import factorisations
+from dlvm.ops.factorisations import eigh, svd
 from dlvm.target import Target
 from tests.gen.compiled import Compiled, cpu, gpu, interpret, kernel, loops, ptx_of
 from tests.gen.values import same_bits
@@ -49,6 +58,8 @@ TEXTS = {
         for left in ("true", "false")
     },
 }
+OPEN = [name for name in TEXTS if name != "svd false"]
+"""What is compiled for open sizes: both forms of ``svd`` differ in their signs alone."""
 SIZES = [(2, 0, 3), (3, 1, 2), (2, 2, 0), (2, 7, 3), (0, 3, 3), (3, 13, 20), (1, 33, 17)]
 
 
@@ -107,7 +118,7 @@ HALVES = dict(zip(TEXTS, ("f16", "bf16") * 5, strict=True))
 
 @pytest.mark.drawn(3)
 @pytest.mark.parametrize("t", ("f32", "half"))
-@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("name", OPEN)
 def test_every_type_and_size_gives_the_bits_of_the_reference(name: str, t: str):
     """Of f64, the next test; both halves are computed in f32, and every second name takes one."""
     t = HALVES[name] if t == "half" else t
@@ -122,7 +133,7 @@ def test_every_type_and_size_gives_the_bits_of_the_reference(name: str, t: str):
 SOME = np.array([0.0, -0.0, 1, -1, 2, np.inf, -np.inf, np.nan, 1e200, -1e-200, 5e-324])
 
 
-@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("name", OPEN)
 def test_one_code_serves_every_size_number_of_threads_and_what_has_no_factor(name: str):
     """To the bit of the reference; large matrices to rounding errors."""
     op, module = factorising(name, "f64")
@@ -229,6 +240,44 @@ def test_panels_of_spectra_in_the_interpreter_of_loops(name: str, monkeypatch: p
     arrays = operands(name, "f64", (1, 11, 11))
     pairs = zip(interpret(op, arrays)[0], module.run("f", *arrays), strict=True)
     assert all(close(x, y, 11) for x, y in pairs)
+
+
+ENDLESS = {
+    "eigh": ((2, 4, 1), (eigh, eigenvalues)),
+    "svd true": ((2, 5, 4), (svd, singular_values)),
+}
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_rotations_that_come_to_no_end_give_nan(name: str, monkeypatch: pytest.MonkeyPatch):
+    """If one sweep were all, that of a diagonal matrix would still have an end."""
+    size, modules = ENDLESS[name]
+    for module in modules:
+        monkeypatch.setattr(module, "SWEEPS", 1)
+    op, module = _alone(name, size)
+    arrays = [np.array(x) for x in operands(name, "f64", size)]
+    for x in arrays:
+        x[1] = np.eye(*x.shape[1:])
+    expected = module.run("f", *arrays)
+    assert all(np.isnan(x[0]).all() and np.isfinite(x[1]).all() for x in expected)
+    assert all(map(same_bits, Compiled(op)(*arrays)[0], expected))
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_sweeps_of_diagonals_that_come_to_no_end_give_nan(
+    name: str, monkeypatch: pytest.MonkeyPatch
+):
+    for module in (factorisations.tridiagonal, factorisations.bidiagonal, sweeps):
+        monkeypatch.setattr(module, "MOST", 0)
+    op, module = _alone(name, (1, 11, 10))
+    arrays = operands(name, "f64", (1, 11, 10))
+    for found in (module.run("f", *arrays), Compiled(op)(*arrays)[0]):
+        assert all(np.isnan(x).all() for x in found)
+
+
+def _alone(name: str, size: tuple[int, int, int]):
+    """A kernel that no other test takes."""
+    return factorising.__wrapped__(name, "f64", size)
 
 
 def test_one_pivot_of_a_large_matrix_that_is_not_positive_makes_all_of_it_nan():
