@@ -217,6 +217,7 @@ class StagedFunction(Generic[P, R]):
             "donate": tuple(n for n in source.donate if n not in without_),
             "dynamic": without(source.dynamic, without_),
             "options": source.options,
+            "alone": source.alone,
         }
         return StagedFunction(fn, **(options | changed))
 

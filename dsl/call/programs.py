@@ -22,6 +22,7 @@ from dlvm.base.progress import compiling
 from dlvm.compile import Road, interpreting
 from dlvm.dsl.state.watch import State
 from dlvm.dsl.trace.defaults import default_float
+from dlvm.dsl.trace.facing import public_of
 from dlvm.dsl.trace.specs import Arguments
 from dlvm.dsl.trace.tracing import Program
 from dlvm.dsl.trace.trees import Spec as Tree
@@ -63,7 +64,7 @@ class Bounds(NamedTuple):
 STAGED, ALONE = Bounds(256, 10, "tenth"), Bounds(64, 100, "hundredth")
 """For functions that a user has staged, and for calls without a decorator."""
 UNTOLD = ("accident", "audit", "swallowed", "types", "unrolled", "wider")
-"""Warnings that calls without a decorator don't give: what they are about is not of the user's."""
+"""Warnings that calls of functions of ours don't give: they are about code of the user's."""
 SHORT_CUTS = 4096
 COMPILES = 1024
 """Number of compiles of one function that ``explain`` tells of, the latest ones."""
@@ -105,7 +106,8 @@ class Programs:
         self._bounds = ALONE if source.alone else STAGED
         self._compiles: deque[Compile] = deque(maxlen=COMPILES)
         self._count = 0
-        self._told: set[str] = set(UNTOLD if source.alone else ())
+        ours = source.alone and public_of(source.fn) is not None
+        self._told: set[str] = set(UNTOLD if ours else ())
         self._traces = Traces(source, self._told)
         self._clock = itertools.count(1)
 
@@ -241,7 +243,7 @@ class Programs:
         types_ = (c.param.type for c in program.trace.arrays.values())
         state = State(captures.settled(program.trace), [*zip(found, types_, strict=True)])
         captures.tell(self.source.label, self._told)  # of what the trace showed to be too large
-        program.trace.forget()
+        program.trace.release()
         made = Compiled(signature, self.source, inputs, program, road, state, captures.unwatched)
         made.audit = audit_of(self.source.label, captures, self._told)
         self._keep(made)
