@@ -10,25 +10,31 @@ errors.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
-from typing import Any
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from dlvm.base.debugging import NOTHING, by_references, contexts, looks
 from dlvm.base.errors import UserError
 from dlvm.compile import interpreting
+from dlvm.dsl.trace.facing import entry, faced
 from dlvm.dsl.trace.kinds import takes_numbers
+from dlvm.dsl.trace.scopes import current
 from dlvm.dsl.trace.trees import flatten
+from dlvm.dsl.words.calling import known_as
 
 from .function import StagedFunction
 
+P = ParamSpec("P")
+R = TypeVar("R")
 REMEMBERED = 64
 """Number of patterns of arguments, and of calls that can't be staged, that are remembered."""
 NUMBERS = frozenset((int, float, bool))
 SETTINGS = frozenset((str, type(None), type, np.dtype))
 ARRAYS, NUMBER, SETTING, OTHER = "arrays", "number", "setting", "other"
-"""The forms of an argument: trees with arrays, a number, what has a hash and no array, others."""
+"""The forms of an argument: a tree of arrays, a number, what has a hash and no array, others."""
 Args = tuple[Any, ...]
 Named = Mapping[str, Any]
 Pattern = tuple[tuple[int | str, ...], tuple[str, ...]]
@@ -88,6 +94,8 @@ class Undecorated:
         places = (*range(int(count)), *names)
         pairs = zip(places, forms, strict=True)
         static = [at for at, form in pairs if self._is_static(at, form)]
+        if len(static) == len(forms):  # there is nothing to compute with
+            return None
         try:
             return StagedFunction(self._call, static=static, alone=True)
         except UserError:  # there is no such parameter, as the references say
@@ -108,9 +116,16 @@ def _form(x: Any) -> str:
         return SETTING
     if not (isinstance(x, tuple | list | dict) or dataclasses.is_dataclass(cls)):
         return OTHER
-    if any(type(leaf) is np.ndarray for leaf in flatten(x)[0]):
+    return _form_of_tree(x, flatten(x)[0])
+
+
+def _form_of_tree(x: Any, leaves: Sequence[Any]) -> str:
+    """The form of a tree; numbers beside arrays would come back as arrays, so it is another."""
+    kinds: set[Any] = {leaf.__class__ for leaf in leaves}
+    fields = dataclasses.is_dataclass(x) and kinds <= NUMBERS  # such as the rates of an optimiser
+    if kinds == {np.ndarray} or (kinds and fields):
         return ARRAYS
-    return SETTING if _has_hash(x) else OTHER
+    return SETTING if np.ndarray not in kinds and _has_hash(x) else OTHER
 
 
 def _has_hash(x: Any) -> bool:
@@ -125,3 +140,26 @@ def _settings(pattern: Pattern, values: Args) -> Any:
     """What a program depends on besides its arrays."""
     pairs = zip(values, pattern[1], strict=True)
     return pattern, *(x for x, form in pairs if form != ARRAYS)
+
+
+def computing(fn: Callable[P, R]) -> Callable[P, R]:
+    """Makes a public function of trees, which outside of a trace runs as a program of its own."""
+    made: list[Undecorated] = []
+
+    def references(args: Args, kwargs: Named) -> Any:
+        run: Callable[..., Any] = fn
+        return run(*args, **kwargs)
+
+    @entry
+    @functools.wraps(fn)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            if current() is not None:
+                return fn(*args, **kwargs)
+            if not made:
+                made.append(Undecorated(known_as(fn), call, references))
+            return made[0](args, kwargs)
+        except Exception as error:
+            raise faced(error, known_as(fn), fn, args, kwargs)  # noqa: B904  # it says from what
+
+    return call

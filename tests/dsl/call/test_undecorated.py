@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dlvm
-from dlvm import linalg, nn, random
+from dlvm import linalg, nn, optim, random
 from dlvm.dsl.call import undecorated
 from dlvm.dsl.elements import eager
 from dlvm.ir.interpret import Interpreter
@@ -79,7 +79,44 @@ def test_configuration_is_part_of_the_code():
     assert [nn.one_hot(np.array([0]), n).shape for n in (2, 3, 2)] == [(1, 2), (1, 3), (1, 2)]
 
 
+PARAMS = {"w": X, "b": [X[0], X[1]]}
+
+
+@pytest.mark.parametrize("optimizer", [optim.adam(0.1), optim.sgd(0.1, 0.9), optim.lion(0.1)])
+def test_a_step_of_an_optimiser_is_a_program(optimizer, interpreted):
+    def step():
+        state = optimizer.init(PARAMS)
+        updates, state = optimizer.update(PARAMS, state, PARAMS)
+        return state, optim.apply(PARAMS, updates)
+
+    ran = [step(), step()]
+    assert not interpreted
+    with dlvm.debug(references=True):
+        expected = step()
+    for found in ran:
+        assert dlvm.tree.structure(found) == dlvm.tree.structure(expected)
+        for x, y in zip(dlvm.tree.leaves(found), dlvm.tree.leaves(expected), strict=True):
+            assert x.dtype == y.dtype
+            np.testing.assert_allclose(x, y, rtol=1e-6)
+
+
+def test_another_rate_of_an_optimiser_compiles_nothing(caplog):
+    caplog.set_level("INFO", "dlvm.compile")
+    state = optim.sgd(1.0).init(X)
+    for rate in (0.1, 0.2, 0.4):
+        updates, _ = optim.sgd(rate).update(X, state)
+        np.testing.assert_allclose(updates, -np.float32(rate) * X, rtol=1e-6)
+    assert len([r for r in caplog.records if "update: compiled" in r.message]) <= 1
+
+
+def test_numbers_beside_arrays_stay_numbers():
+    out = optim.apply({"w": X, "n": 3}, {"w": X, "n": None})
+    assert type(out["n"]) is int
+
+
 MISTAKES = {
+    "a state of another optimiser": lambda: optim.adam(0.1).update(X, (), X),
+    "an update of another structure": lambda: optim.apply({"w": X}, [X]),
     "a float as a seed": lambda: random.key(0.5),
     "integers of a normal distribution": lambda: random.normal(KEY, (3,), "i32"),
     "a missing argument": lambda: random.split(),
