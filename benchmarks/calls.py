@@ -95,6 +95,35 @@ def contenders() -> dict[str, Callable[[], Any]]:
         mine = step(mine, x)
 
     found["a step on 10 donated arrays"] = stepped
+    return found | undecorated()
+
+
+def undecorated() -> dict[str, Callable[[], Any]]:
+    """Calls without a decorator, each beside the same one staged."""
+    key, x = dlvm.random.key(0), array()
+    net = dlvm.nn.MLP(key, [8, 64, 8])
+    params = {f"w{i}": array() for i in range(6)}
+    adam = dlvm.optim.adam(1e-3)
+    state = adam.init(params)
+    calls: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+        "random.split": (dlvm.random.split, (key,)),
+        "random.fold_in": (dlvm.random.fold_in, (key, 3)),
+        "a layer, layer_norm": (dlvm.nn.layer_norm, (x, x[0], x[0])),
+        "a network of two layers": (lambda net, x: net(x), (net, x)),
+        "adam on 6 arrays": (lambda g, s, p: adam.update(g, s, p), (params, state, params)),
+    }
+    found: dict[str, Callable[[], Any]] = {}
+    for name, (f, args) in calls.items():
+        found[name] = lambda f=f, args=args: f(*args)
+        staged = dlvm.function(f)
+        found[f"{name}, staged"] = lambda f=staged, args=args: f(*args)
+
+    def slope(y: Any) -> Any:
+        return dlvm.value_and_grad(lambda w: ((y @ w) ** 2).sum())(x)
+
+    found["value_and_grad(lambda)"] = lambda: slope(x)
+    staged_slope = dlvm.function(slope)
+    found["value_and_grad(lambda), staged"] = lambda: staged_slope(x)
     return found
 
 

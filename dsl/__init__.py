@@ -38,6 +38,7 @@ from .elements import arithmetic as arithmetic
 from .elements import comparison as comparison
 from .elements import curves as curves
 from .elements import datatypes as datatypes
+from .elements import eager as eager
 from .elements import inspection as inspection
 from .elements import numpy_dispatch as numpy_dispatch
 from .elements import polynomials as polynomials
@@ -57,4 +58,12 @@ def _told(*known: Any) -> CompilerError:
     return told(*known)
 
 
+def _programs(*known: Any) -> Any:
+    """The programs of a public function, which are made of it at its first call."""
+    from .call.undecorated import Undecorated
+
+    return Undecorated(*known)
+
+
 facing.RECORDERS.append(_told)
+eager.PROGRAMS.append(_programs)

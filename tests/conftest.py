@@ -1,5 +1,8 @@
 """What every test runs under: golden files, and how long Hypothesis looks.
 
+No compiled program is compared with itself: calls without a decorator are computed by references
+in every test but those that are marked ``undecorated``.
+
 Hypothesis draws its examples from the seed of the run (``tests.running``), and forgets what failed
 in an earlier one. ``HYPOTHESIS_PROFILE=long`` draws forty times as many.
 """
@@ -7,10 +10,13 @@ in an earlier one. ``HYPOTHESIS_PROFILE=long`` draws forty times as many.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from dlvm.base.debugging import debug
 
 from .golden_files import GoldenFile
 
@@ -33,6 +39,17 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     if file_path.suffix == ".dlvm" and "golden" in file_path.parts:
         return GoldenFile.from_parent(parent, path=file_path)
     return None
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "undecorated: calls without a decorator run programs")
+
+
+@pytest.fixture(autouse=True)
+def references(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Calls without a decorator are computed by the references."""
+    with debug(references=request.node.get_closest_marker("undecorated") is None):
+        yield
 
 
 pytest_plugins = ["pytester", "tests.running"]

@@ -53,6 +53,9 @@ class Looks:
 NOTHING = Looks()
 contexts: list[object] = []
 """The contexts that any thread is in; while there is one, calls take no fast path."""
+_references: ContextVar[bool] = ContextVar("dlvm_references", default=False)
+by_references = _references.get
+"""Whether ``dlvm.debug(references=True)`` is around this call."""
 _active: ContextVar[tuple[debug, ...]] = ContextVar("dlvm_looks", default=())
 
 
@@ -63,8 +66,11 @@ class debug:
     with its line and the range of its operands. Programs run as under ``numerics="strict"``
     meanwhile, so that no law hides such a number; they are compiled again for that. ``bounds``
     compiles programs in which every access to memory is checked. ``assumptions`` checks what
-    ``dlvm.assume`` states of matrices. A thread that is started inside looks where it is given the
-    context:
+    ``dlvm.assume`` states of matrices. ``references`` computes calls of public functions outside of
+    staged functions step by step, by the NumPy references of their operations, and with no
+    compiled program; what is staged, by ``dlvm.function`` or by a transformation such as
+    ``dlvm.grad``, runs as it does otherwise. A thread that is started inside looks where it is
+    given the context:
     ``Thread(target=contextvars.copy_context().run, args=(work,))``.
     """
 
@@ -75,18 +81,26 @@ class debug:
         infs: bool = False,
         bounds: bool = False,
         assumptions: bool = False,
+        references: bool = False,
     ) -> None:
         self.looks = Looks(nans, infs, bounds, assumptions)
-        self._tokens: list[Token[tuple[debug, ...]]] = []
+        self._by_references = references
+        self._tokens: list[tuple[Token[tuple[debug, ...]], Token[bool]]] = []
 
     def __enter__(self) -> debug:
-        self._tokens.append(_active.set((*_active.get(), self)))
-        contexts.append(self)
+        active = _active.set((*_active.get(), self))
+        asked = _references.set(_references.get() or self._by_references)
+        self._tokens.append((active, asked))
+        if self.looks != NOTHING:
+            contexts.append(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        contexts.remove(self)
-        _active.reset(self._tokens.pop())
+        if self.looks != NOTHING:
+            contexts.remove(self)
+        active, asked = self._tokens.pop()
+        _references.reset(asked)
+        _active.reset(active)
 
 
 def _around() -> Looks:

@@ -56,11 +56,11 @@ def spectral(f: Numbers, x: Any) -> Any:
             remedy="write dlvm.linalg.spectral(dlvm.exp, x)",
         )
 
-    def program(x: Any) -> Any:
-        return _spectral(f, matrix("spectral", x))
+    def program(f: Numbers) -> Numbers:
+        return lambda x: _spectral(f, matrix("spectral", x))
 
     if in_trace():
-        return program(x)
+        return program(f)(x)
     from dlvm.dsl.derive.derivatives import (
         derived_once,
     )  # not loaded by those who call nothing of it

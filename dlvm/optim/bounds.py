@@ -7,6 +7,7 @@ from functools import reduce
 from operator import add
 from typing import Any
 
+from dlvm.dsl.call.undecorated import computing
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.trees import flatten
 from dlvm.dsl.words.namespace import xp
@@ -17,7 +18,7 @@ from .leaves import cast, each, element_type, number, quiet, root, same, scalar,
 class Stateless:
     """A part that remembers nothing; its state is an empty tuple."""
 
-    @facing_users
+    @computing
     def init(self, params: Any) -> Any:
         """Nothing."""
         return ()
@@ -29,7 +30,7 @@ class Clip(Stateless):
 
     limit: Any
 
-    @facing_users
+    @computing
     def update(self, updates: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
         """Elements within the limits."""
 
@@ -47,7 +48,7 @@ class ClipByNorm(Stateless):
 
     limit: Any
 
-    @facing_users
+    @computing
     def update(self, updates: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
         """Updates of the same direction; a norm that is no number makes all of them NaN."""
         norm = global_norm(updates)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dlvm.base.errors import CallError
+from dlvm.dsl.call.undecorated import computing
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.scopes import is_sequence, user_origin
 from dlvm.dsl.trace.trees import labels, unflatten
@@ -40,12 +41,12 @@ class Chain:
 
     parts: tuple[Transformation, ...]
 
-    @facing_users
+    @computing
     def init(self, params: Any) -> Any:
         """The state of each part."""
         return tuple(part.init(params) for part in self.parts)
 
-    @facing_users
+    @computing
     def update(self, updates: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
         """Each part is given the updates of the one before it."""
         check_state("update", state, len(self.parts))
@@ -88,7 +89,7 @@ def check_transformation(what: str, part: Any) -> None:
         )
 
 
-@facing_users
+@computing
 def apply(params: Any, updates: Any) -> Any:
     """``params + updates``, each leaf of the type it has; leaves without an update stay.
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dlvm.base.errors import ArgumentError, CallError
+from dlvm.dsl.call.undecorated import computing
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.trace.trees import broadcast_prefix, flatten_with_none, unflatten
@@ -21,7 +22,7 @@ class Decay(Stateless):
     rate: Any
     mask: Any
 
-    @facing_users
+    @computing
     def update(self, updates: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
         """Updates that, like gradients, point away from 0."""
         if params is None:

@@ -47,12 +47,15 @@ def minimize(
     along the line makes the value less.
     """
 
-    def program(params: Any, args: tuple[Any, ...], steps: Any, tol: Any) -> Minimum:
-        return _run(fn, params, args, steps, tol, memory_size)
+    def program(fn: Callable[..., Any]) -> Callable[..., Any]:
+        def of(params: Any, args: tuple[Any, ...], steps: Any, tol: Any) -> Minimum:
+            return _run(fn, params, args, steps, tol, memory_size)
+
+        return of
 
     layout("minimize", params)
     if in_trace():
-        return program(params, args, steps, tol)
+        return program(fn)(params, args, steps, tol)
     staged = derived_once(fn, ("minimize", memory_size), program)
     return Minimum(*staged(params, args, steps, tol))
 

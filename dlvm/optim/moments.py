@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
+from dlvm.dsl.call.undecorated import computing
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.words.namespace import xp
 
@@ -69,12 +70,12 @@ class OneMoment(ABC):
         """What is remembered before the first step."""
         return 0.0
 
-    @facing_users
+    @computing
     def init(self, params: Any) -> Any:
         """The first moment in each place."""
         return self.state(filled(params, self._first()))
 
-    @facing_users
+    @computing
     def update(self, updates: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
         """What gradients become, and the new moments."""
 
@@ -110,12 +111,12 @@ class ScaleByAdam:
     eps_root: Any
     nesterov: bool
 
-    @facing_users
+    @computing
     def init(self, params: Any) -> Any:
         """Zeros."""
         return AdamState(count(), filled(params), filled(params))
 
-    @facing_users
+    @computing
     def update(self, updates: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
         """The direction in which Adam goes, up to the learning rate."""
         steps = increased(state.count)
@@ -148,13 +149,13 @@ class ScaleByRms:
     bias_correction: bool
     centered: bool
 
-    @facing_users
+    @computing
     def init(self, params: Any) -> Any:
         """``initial_scale`` in each place."""
         mu = filled(params) if self.centered else None
         return RmsState(count(), filled(params, self.initial_scale), mu)
 
-    @facing_users
+    @computing
     def update(self, updates: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
         """Gradients in units of how large they have been."""
         steps = increased(state.count)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
 from dlvm.base.errors import ArgumentError, CallError
+from dlvm.dsl.call.undecorated import computing
 from dlvm.dsl.derive.derivatives import value_and_grad
 from dlvm.dsl.trace.configuration import static
 from dlvm.dsl.trace.facing import facing_users
@@ -45,7 +46,7 @@ class Lbfgs:
     scale_init_precond: bool
     max_linesearch_steps: Any
 
-    @facing_users
+    @computing
     def init(self, params: Any) -> Any:
         """No pairs; value and gradient are not known yet."""
         where = layout("lbfgs", params)
@@ -55,7 +56,7 @@ class Lbfgs:
         value = xp.full((), float("inf"), dtype=element_type(x))
         return LbfgsState(count(), pairs, xp.copy(pairs), weights, value, where.zeros())
 
-    @facing_users
+    @computing
     def update(
         self,
         updates: Any,

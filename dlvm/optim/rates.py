@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from dlvm.base.errors import ArgumentError, ShapeError
+from dlvm.dsl.call.undecorated import computing
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.operands import plain, shape_of, shown_shape
 from dlvm.dsl.trace.scopes import user_origin
@@ -26,12 +27,12 @@ class Scale:
     factor: Any
     sign: float = 1.0
 
-    @facing_users
+    @computing
     def init(self, params: Any) -> Any:
         """No steps taken."""
         return RateState(count())
 
-    @facing_users
+    @computing
     def update(self, updates: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
         """The first step, like ``init``, has number 0."""
         factor = at_step(self.factor, state.count)

@@ -7,6 +7,7 @@ from functools import reduce
 from typing import Any, NamedTuple
 
 from dlvm.base.errors import ArgumentError
+from dlvm.dsl.call.undecorated import computing
 from dlvm.dsl.flow.control import cond
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.scopes import user_origin
@@ -63,12 +64,12 @@ class Accumulate:
     inner: Transformation
     k: Any
 
-    @facing_users
+    @computing
     def init(self, params: Any) -> Any:
         """No gradients taken."""
         return AccumulateState(count(), count(), self.inner.init(params), filled(params))
 
-    @facing_users
+    @computing
     def update(self, updates: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
         """Zeros, but at each k-th call."""
         taken = increased(state.mini_step)
@@ -99,12 +100,12 @@ class ApplyIfFinite:
     inner: Transformation
     max_consecutive_errors: Any
 
-    @facing_users
+    @computing
     def init(self, params: Any) -> Any:
         """Nothing left out."""
         return FiniteState(count(), xp.ones((), "bool"), count(), self.inner.init(params))
 
-    @facing_users
+    @computing
     def update(self, updates: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
         """Zeros, and the inner state as it was, where a step is left out."""
         finite = all_finite(updates)
@@ -124,13 +125,13 @@ class LossScale:
     interval: Any
     factor: Any
 
-    @facing_users
+    @computing
     def init(self, params: Any) -> Any:
         """The initial scale, in f32."""
         scale = xp.full((), self.initial, dtype="f32")
         return ScaleState(scale, count(), count(), self.inner.init(params))
 
-    @facing_users
+    @computing
     def update(self, updates: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
         """A step by the gradients divided by the scale, or none where one is not finite."""
 

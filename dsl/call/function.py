@@ -105,6 +105,7 @@ class StagedFunction(Generic[P, R]):
         roots: Sequence[Any] = (),
         known: Sequence[Any] = (),
         inline: bool = False,
+        alone: bool = False,
     ) -> None:
         check_function(fn, "function")
         functools.update_wrapper(self, fn)
@@ -119,6 +120,7 @@ class StagedFunction(Generic[P, R]):
             options or Options(),
             tuple(roots) or (fn,),
             tuple(known),
+            alone=alone,
             donated=given_away(parameters, donated) if donated else None,
         )
         self._inline = inline
@@ -215,6 +217,7 @@ class StagedFunction(Generic[P, R]):
             "donate": tuple(n for n in source.donate if n not in without_),
             "dynamic": without(source.dynamic, without_),
             "options": source.options,
+            "alone": source.alone,
         }
         return StagedFunction(fn, **(options | changed))
 

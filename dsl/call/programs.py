@@ -10,10 +10,11 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 from dlvm.base.errors import TraceError
 from dlvm.base.locks import Order, held_at_fork
@@ -21,6 +22,7 @@ from dlvm.base.progress import compiling
 from dlvm.compile import Road, interpreting
 from dlvm.dsl.state.watch import State
 from dlvm.dsl.trace.defaults import default_float
+from dlvm.dsl.trace.facing import public_of
 from dlvm.dsl.trace.specs import Arguments
 from dlvm.dsl.trace.tracing import Program
 from dlvm.dsl.trace.trees import Spec as Tree
@@ -32,6 +34,7 @@ from .short_cuts import Form
 from .signature import (
     Signature,
     advised,
+    advised_alone,
     came_back_wider,
     differences,
     distance,
@@ -48,11 +51,23 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 COMPILING = held_at_fork(threading.RLock(), Order.COMPILING)
-WARNED_COMPILE = 10
-"""Number of compiles of one function at which the user is warned."""
-KEPT = 256
-"""Number of programs of one function that are kept."""
+
+
+class Bounds(NamedTuple):
+    """The number of programs of one function that are kept, and of compiles that are warned of."""
+
+    kept: int
+    compiles: int
+    ordinal: str
+
+
+STAGED, ALONE = Bounds(256, 10, "tenth"), Bounds(64, 100, "hundredth")
+"""For functions that a user has staged, and for calls without a decorator."""
+UNTOLD = ("accident", "audit", "swallowed", "types", "unrolled", "wider")
+"""Warnings that calls of functions of ours don't give: they are about code of the user's."""
 SHORT_CUTS = 4096
+COMPILES = 1024
+"""Number of compiles of one function that ``explain`` tells of, the latest ones."""
 ROUNDS = 4
 """Number of programs compiled for one call if captured state keeps changing meanwhile."""
 FORMS = 256
@@ -88,8 +103,11 @@ class Programs:
         self.source = source
         self._made: list[Compiled] = []
         self._known: dict[Any, tuple[Compiled, ...]] = {}
-        self._compiles: list[Compile] = []
-        self._told: set[str] = set()
+        self._bounds = ALONE if source.alone else STAGED
+        self._compiles: deque[Compile] = deque(maxlen=COMPILES)
+        self._count = 0
+        ours = source.alone and public_of(source.fn) is not None
+        self._told: set[str] = set(UNTOLD if ours else ())
         self._traces = Traces(source, self._told)
         self._clock = itertools.count(1)
 
@@ -175,13 +193,13 @@ class Programs:
         self._known[key] = (made, *(m for m in known if m is not made))
 
     def _keep(self, made: Compiled) -> None:
-        """Keeps a program; beyond ``KEPT``, drops the least recently used one."""
+        """Keeps a program; beyond the bound, drops the least recently used one."""
         made.used = next(self._clock)
         self._made.insert(0, made)
-        if len(self._made) > KEPT:
+        if len(self._made) > (kept := self._bounds.kept):
             self._drop(min(self._made, key=self._last_use))
             label = self.source.label
-            log.info("%s: dropped the program not used for longest; %d are kept", label, KEPT)
+            log.info("%s: dropped the program not used for longest; %d are kept", label, kept)
 
     def _last_use(self, made: Compiled) -> int:
         """The time of a program's last call; short cuts record only that there was one."""
@@ -225,7 +243,7 @@ class Programs:
         types_ = (c.param.type for c in program.trace.arrays.values())
         state = State(captures.settled(program.trace), [*zip(found, types_, strict=True)])
         captures.tell(self.source.label, self._told)  # of what the trace showed to be too large
-        program.trace.forget()
+        program.trace.release()
         made = Compiled(signature, self.source, inputs, program, road, state, captures.unwatched)
         made.audit = audit_of(self.source.label, captures, self._told)
         self._keep(made)
@@ -235,6 +253,7 @@ class Programs:
             log.info("%s: traced again for the same program: %s", label, done.reason)
             return made
         self._compiles.append(done)
+        self._count += 1
         self._warn(signature, [i.label for i in inputs], leaves)
         log.info("%s: compiled for (%s): %s", label, ", ".join(done.types), done.reason)
         told(label, self.source.fn, done, road)
@@ -243,12 +262,13 @@ class Programs:
     def _warn(self, signature: Signature, labels: Sequence[str], leaves: Sequence[Any]) -> None:
         """Warns of the tenth compile, and of a state that came back wider, once each."""
         label = self.source.label
-        if len(self._compiles) == WARNED_COMPILE:
-            reasons = "; ".join(c.reason for c in self._compiles[-3:])
+        if self._count == self._bounds.compiles:
+            reasons = "; ".join(c.reason for c in [*self._compiles][-3:])
             known = [made.signature for made in self._made if made.signature != signature]
-            advice = advised(known, signature)
+            advice = (advised_alone if self.source.alone else advised)(known, signature)
+            nth = self._bounds.ordinal
             warned(
-                f"{label} compiles for the tenth time, the last ones as {reasons}: {advice}", None
+                f"{label} compiles for the {nth} time, the last ones as {reasons}: {advice}", None
             )
         for made in self._made:
             own = [any(x is gave() for gave in made.gave) for x in leaves]
@@ -292,4 +312,4 @@ class Programs:
         from .explain import Explanation
 
         made = self._made[::-1]
-        return Explanation.of(self.source.label, self._compiles, made, self.source.donate, laws)
+        return Explanation.of(self.source.label, [*self._compiles], made, self.source.donate, laws)

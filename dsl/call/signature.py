@@ -115,6 +115,13 @@ def advised(known: Sequence[Signature], new: Signature) -> str:
     return "pass arguments of one structure and configuration"
 
 
+def advised_alone(known: Sequence[Signature], new: Signature) -> str:
+    """Advice about many compiles of calls without a decorator."""
+    if any((s.names, s.tree) == (new.names, new.tree) and s.static == new.static for s in known):
+        return "call it in a function that leaves sizes open, @dlvm.function(dynamic=True)"
+    return "call it in a function of yours under @dlvm.function, or pass what changes as an array"
+
+
 def came_back_wider(
     old: Signature, new: Signature, own: Sequence[bool], labels: Sequence[str]
 ) -> str | None:

@@ -35,6 +35,8 @@ class Source:
     options: Options = field(default_factory=Options)
     roots: tuple[Any, ...] = ()
     known: tuple[Any, ...] = ()
+    alone: bool = False
+    """Whether dlvm staged it for calls without a decorator, of which nobody is told."""
     donated: Donated | None = None
     """What tells which donated arguments of a call others can reach; None if none are donated."""
     short: Shortened = field(default_factory=dict[Any, Any])

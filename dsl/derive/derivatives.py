@@ -7,12 +7,13 @@ returns a staged function, which is made once and kept with the original functio
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 from dlvm.base.errors import ShapeError, UserError
 from dlvm.dsl.call.function import StagedFunction, is_staged
 from dlvm.dsl.call.made import made_of
+from dlvm.dsl.call.same_code import Again, is_alone, lent
 from dlvm.dsl.flow.control import in_trace, operands, region
 from dlvm.dsl.trace.comparing import mismatch
 from dlvm.dsl.trace.facing import facing_users
@@ -54,22 +55,41 @@ def kept(
     return made[key]
 
 
-def derived(kind: str, f: Fun, options: Hashable, inside: Fun) -> StagedFunction[..., Any]:
-    """A staged function of ``f``'s arguments with the body ``inside``, made once for ``f``."""
+def derived(
+    kind: str, f: Fun, options: Hashable, inside: Callable[[Fun], Fun]
+) -> StagedFunction[..., Any]:
+    """A staged function of ``f``'s arguments with the body ``inside(f)``, made once for ``f``."""
 
-    def make() -> StagedFunction[..., Any]:
+    def make(f: Fun) -> StagedFunction[..., Any]:
         target = staged_of(f)
-        named_like = wraps(target.python)(inside)
+        named_like = wraps(target.python)(inside(f))
         named_like.__name__ = f"{kind}_{target.label}"
         return target.like(named_like, transparent=not is_staged(f) or f.transparent)
 
-    return kept(f, (kind, options), make)
+    return kept_by_code(f, (kind, options), make)
 
 
-def derived_once(f: Fun, key: Hashable, program: Fun) -> StagedFunction[..., Any]:
-    """A staged function derived from ``f``, made once; it reads the state that ``f`` captures."""
-    roots = [*(f.source.roots if is_staged(f) else (f,)), program]
-    return kept(f, key, lambda: StagedFunction(program, roots=roots))
+def derived_once(f: Fun, key: Hashable, program: Callable[[Fun], Fun]) -> StagedFunction[..., Any]:
+    """A staged function ``program(f)``, made once; it reads the state that ``f`` captures."""
+
+    def make(f: Fun) -> StagedFunction[..., Any]:
+        body = program(f)
+        roots = [*(f.source.roots if is_staged(f) else (f,)), body]
+        return StagedFunction(body, roots=roots, alone=is_alone(f))
+
+    return kept_by_code(f, key, make)
+
+
+def kept_by_code(
+    f: Fun, key: Hashable, make: Callable[[Fun], StagedFunction[..., Any]]
+) -> StagedFunction[..., Any]:
+    """What ``make`` returns for ``f``, or for what stands in for all functions of its code."""
+    if key in (made := made_of(f)):
+        return made[key]
+    if (found := lent(f)) is None:
+        return kept(f, key, partial(make, f))
+    staged = kept(found.target, key, partial(make, found.target))
+    return kept(f, key, lambda: staged if found.is_all else Again(found, staged, partial(make, f)))
 
 
 def frozen_wrt(name: str, wrt: Any) -> Hashable:
@@ -97,9 +117,12 @@ def value_and_grad(f: Fun, wrt: Any = 0, has_aux: bool = False) -> StagedFunctio
         (loss, aux), slope = dlvm.value_and_grad(lambda x: (x.sum(), 2 * x), has_aux=True)(x)
     """
 
-    def inside(*args: Any, **kwargs: Any) -> Any:
-        loss, aux, gradients = value_and_gradient(f, wrt, has_aux, args, kwargs)
-        return ((loss, aux) if has_aux else loss), gradients
+    def inside(f: Fun) -> Fun:
+        def of(*args: Any, **kwargs: Any) -> Any:
+            loss, aux, gradients = value_and_gradient(f, wrt, has_aux, args, kwargs)
+            return ((loss, aux) if has_aux else loss), gradients
+
+        return of
 
     check_function(f, "value_and_grad")
     return derived("value_and_grad", f, (frozen_wrt("value_and_grad", wrt), has_aux), inside)
@@ -119,9 +142,12 @@ def grad(f: Fun, wrt: Any = 0, has_aux: bool = False) -> StagedFunction[..., Any
     With ``has_aux`` ``f`` gives ``(loss, aux)``, and this ``(gradient, aux)``.
     """
 
-    def inside(*args: Any, **kwargs: Any) -> Any:
-        _, aux, gradients = value_and_gradient(f, wrt, has_aux, args, kwargs)
-        return (gradients, aux) if has_aux else gradients
+    def inside(f: Fun) -> Fun:
+        def of(*args: Any, **kwargs: Any) -> Any:
+            _, aux, gradients = value_and_gradient(f, wrt, has_aux, args, kwargs)
+            return (gradients, aux) if has_aux else gradients
+
+        return of
 
     check_function(f, "grad")
     return derived("grad", f, (frozen_wrt("grad", wrt), has_aux), inside)
@@ -142,7 +168,7 @@ def jvp(f: Fun, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, A
     """
     given = matched_tangents(primals, tangents)
     if not in_trace():
-        return derived_once(f, "push", _pushing(f))(tuple(primals), tuple(tangents))
+        return derived_once(f, "push", _pushing)(tuple(primals), tuple(tangents))
     made = applied(f, primals, {})
     pairs = zip(made.leaves, given, strict=True)
     positions = [i for i, (x, t) in enumerate(pairs) if x.element.is_float and t is not None]
@@ -230,8 +256,11 @@ def vmap(
     """
     check_function(f, "vmap")
 
-    def inside(*args: Any, **kwargs: Any) -> Any:
-        return batched_call(f, in_axes, out_axes, args, kwargs, axis_size)
+    def inside(f: Fun) -> Fun:
+        def of(*args: Any, **kwargs: Any) -> Any:
+            return batched_call(f, in_axes, out_axes, args, kwargs, axis_size)
+
+        return of
 
     return derived("vmap", f, (repr(in_axes), repr(out_axes), repr(axis_size)), inside)
 
@@ -249,14 +278,17 @@ def checkpoint(f: Fun, policy: str = "nothing") -> StagedFunction[..., Any]:
     check_function(f, "checkpoint")
     check_policy(policy)
 
-    def inside(*args: Any, **kwargs: Any) -> Any:
-        target = staged_of(f)
-        arguments = with_known(f, target.parameters.bind(args, kwargs))
-        leaves, tree = flatten(arguments.values)
-        written = region("body", inputs_of(leaves, tree, "x"), target.body(arguments, tree))
-        captured = tuple(written.scope.lifted)
-        op = Checkpoint((*operands(leaves), *captured), written.region("body"), policy)
-        return unflatten(written.tree, [fresh(r) for r in op.results])
+    def inside(f: Fun) -> Fun:
+        def of(*args: Any, **kwargs: Any) -> Any:
+            target = staged_of(f)
+            arguments = with_known(f, target.parameters.bind(args, kwargs))
+            leaves, tree = flatten(arguments.values)
+            written = region("body", inputs_of(leaves, tree, "x"), target.body(arguments, tree))
+            captured = tuple(written.scope.lifted)
+            op = Checkpoint((*operands(leaves), *captured), written.region("body"), policy)
+            return unflatten(written.tree, [fresh(r) for r in op.results])
+
+        return of
 
     return derived("checkpoint", f, policy, inside)
 

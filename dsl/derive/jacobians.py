@@ -68,24 +68,30 @@ def hessian(f: Fun, wrt: Any = 0, has_aux: bool = False) -> StagedFunction[..., 
     """
     check_function(f, "hessian")
     named = frozen_wrt("hessian", wrt)
-    second = _jacobian(grad(f, wrt, has_aux), wrt, has_aux, True)
-    return derived("hessian", f, (named, has_aux), second.python)
+
+    def second(f: Fun) -> Fun:
+        return _jacobian(grad(f, wrt, has_aux), wrt, has_aux, True).python
+
+    return derived("hessian", f, (named, has_aux), second)
 
 
 def _jacobian(f: Fun, wrt: Any, has_aux: bool, forward: bool | None) -> StagedFunction[..., Any]:
-    def inside(*args: Any, **kwargs: Any) -> Any:
-        chosen = wanted(staged_of(f).parameters, wrt)
-        made = applied(f, args, kwargs, chosen.names)
-        positions = float_leaves(made, chosen.names)
-        main = main_results(made.callee) if has_aux else made.callee
-        ahead = is_forward(made, main, positions) if forward is None else forward
-        blocks = (_columns if ahead else _rows)(made, main, positions)
-        packed = [
-            chosen.pack(regrouped(made, chosen.names, row)) if t.dtype.is_float else None
-            for t, row in zip(main.types, blocks, strict=True)
-        ]
-        found = unflatten(main.tree, packed)
-        return (found, call_function(made.callee, made.leaves)[1]) if has_aux else found
+    def inside(f: Fun) -> Fun:
+        def of(*args: Any, **kwargs: Any) -> Any:
+            chosen = wanted(staged_of(f).parameters, wrt)
+            made = applied(f, args, kwargs, chosen.names)
+            positions = float_leaves(made, chosen.names)
+            main = main_results(made.callee) if has_aux else made.callee
+            ahead = is_forward(made, main, positions) if forward is None else forward
+            blocks = (_columns if ahead else _rows)(made, main, positions)
+            packed = [
+                chosen.pack(regrouped(made, chosen.names, row)) if t.dtype.is_float else None
+                for t, row in zip(main.types, blocks, strict=True)
+            ]
+            found = unflatten(main.tree, packed)
+            return (found, call_function(made.callee, made.leaves)[1]) if has_aux else found
+
+        return of
 
     return derived("jacobian", f, (frozen_wrt("jacobian", wrt), has_aux, forward), inside)
 

@@ -332,8 +332,11 @@ def _room(f: Fun, forward: bool, has_aux: bool) -> int:
 
 
 def _program(f: Fun, forward: bool, has_aux: bool, room: int) -> Fun:
-    def program(primals: Any) -> Any:
-        return _ahead(f, primals, forward, has_aux, room)
+    def program(f: Fun) -> Fun:
+        def of(primals: Any) -> Any:
+            return _ahead(f, primals, forward, has_aux, room)
+
+        return of
 
     return derived_once(f, Ahead(forward, has_aux, room), program)
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from dlvm.base.errors import ShapeError, UserError
 from dlvm.dsl.call.function import StagedFunction, is_staged
+from dlvm.dsl.call.same_code import is_alone
 from dlvm.dsl.trace.comparing import mismatch
 from dlvm.dsl.trace.kinds import INDEX
 from dlvm.dsl.trace.kinds import shown as shown_argument
@@ -60,7 +61,7 @@ class Applied:
 
 def staged_of(f: Callable[..., Any]) -> StagedFunction[..., Any]:
     """The staged form of a function."""
-    return f if is_staged(f) else StagedFunction(f)
+    return f if is_staged(f) else StagedFunction(f, alone=is_alone(f))
 
 
 def with_known(

@@ -31,6 +31,11 @@ from dlvm.ir.interpret import Interpreter
 from .spelling import by_our_names
 
 F = TypeVar("F", bound=Callable[..., Any])
+Compute = Callable[[tuple[Any, ...], dict[str, Any]], Any]
+PACKAGES = ("nn.", "random.", "linalg.")
+"""Names of functions of many operations, which run as programs outside of a trace, too."""
+PROGRAMS: list[Callable[[str, Callable[..., Any], Compute], Compute]] = []
+"""Makes what runs such a function as a program; ``dlvm.dsl`` registers it."""
 
 
 def public(
@@ -45,6 +50,8 @@ def public(
     """
 
     def register(fn: F) -> F:
+        outside: list[Compute] = []
+
         @entry
         @functools.wraps(fn)
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -61,7 +68,9 @@ def public(
                     args = tuple(as_int(x) if i in counts else x for i, x in enumerate(args))
                     kwargs = {k: as_int(v) if k in counts else v for k, v in kwargs.items()}
                 if scope is None:
-                    return compute(fn, args, kwargs, views)
+                    if not outside:
+                        outside.append(_outside(name, fn, call, views))
+                    return outside[0](args, kwargs)
                 scope.builder.origin = user_origin()
                 try:
                     found = fn(*args, **kwargs)
@@ -84,6 +93,18 @@ def public(
         return fn
 
     return register
+
+
+def _outside(name: str, fn: Callable[..., Any], call: Callable[..., Any], views: bool) -> Compute:
+    """What computes a public function outside of a trace."""
+
+    def references(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return compute(fn, args, kwargs, views)
+
+    if views or not name.startswith(PACKAGES):
+        return references
+    (programs,) = PROGRAMS
+    return programs(name, call, references)
 
 
 def _with_device(fn: Callable[..., Any]) -> inspect.Signature:

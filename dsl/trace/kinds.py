@@ -292,6 +292,16 @@ def counted(name: str, fn: Callable[..., Any]) -> Mapping[str | int, None]:
     return found
 
 
+@functools.cache
+def takes_numbers(name: str, fn: Callable[..., Any]) -> Mapping[str | int, None]:
+    """The names and positions of parameters for which a number stands for an array without axes."""
+    found = dict[str | int, None]()
+    for i, parameter in enumerate(inspect.signature(fn).parameters.values()):
+        if _declared(name, parameter) in (OPERAND, STATE) and parameter.kind not in VARIADIC:
+            found[parameter.name] = found[i] = None
+    return found
+
+
 VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 

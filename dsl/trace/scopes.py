@@ -200,6 +200,12 @@ class Trace:
         self.find = _found_before
         self.taken.clear()
 
+    def release(self) -> None:
+        """Releases what was captured, when the program is compiled: each call reads it again."""
+        self.forget()
+        self.arrays.clear()
+        self.memo.clear()
+
     def mark(self) -> tuple[list[Entry], set[str], dict[Any, Any]]:
         """The number of functions written so far, to which ``reset`` can return."""
         return list(self.entries), set(self.names), dict(self.memo)

@@ -102,7 +102,7 @@ def test_the_derivative_of_a_method_is_made_once():
 
 
 def test_programs_that_are_not_used_are_dropped(monkeypatch, caplog):
-    monkeypatch.setattr(programs, "KEPT", 2)
+    monkeypatch.setattr(programs, "STAGED", programs.Bounds(2, 10, "tenth"))
     f = dlvm.function(lambda x: x + 1)
     with caplog.at_level(logging.INFO, logger="dlvm.compile"):
         for n in (1, 2, 1, 3, 1):

@@ -1,0 +1,207 @@
+"""Functions that Python makes again and again of one code, such as a lambda in a loop.
+
+A transformation of a function belongs to the function, and so do the programs compiled of it. Where
+a second function of the same code is transformed, a stand-in is made: a function of that code with
+variables of its own. A call of the transformation of any such function lends the stand-in what the
+function captures, and calls the transformation of the stand-in. So captured state is read at each
+call, as everywhere, and programs are kept by code.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import dis
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from types import CellType, CodeType, FunctionType
+from typing import Any
+
+from dlvm.dsl.trace.scopes import current
+
+from .function import StagedFunction
+from .made import ATTRIBUTE, made_of
+
+KEPT = 256
+"""Number of codes that are remembered, and of stand-ins that are kept at most."""
+STAND_IN = "__dlvm_stand_in__"
+"""The attribute that marks a stand-in."""
+Key = tuple[Any, ...]
+
+
+class SameCode:
+    """The functions of one code: what stands in for them, once there has been a second one."""
+
+    def __init__(self, first: FunctionType) -> None:
+        self._first = weakref.ref(first)
+        self._held = first.__code__, first.__globals__  # their identities are the key
+        self._lock = threading.Lock()
+        self.stand_in: FunctionType | None = None
+
+    def of(self, f: FunctionType) -> FunctionType | None:
+        """The stand-in for a function; None for the first one, which stands for itself."""
+        if self.stand_in is None and self._first() is not f:
+            self.stand_in = _like(f)
+        return self.stand_in
+
+    def lent(self, f: FunctionType, call: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """``call`` with what ``f`` captures in the stand-in; ``NotImplemented`` if that is lent
+        already, to another thread or to a call around this one.
+        """
+        stand_in = self.stand_in
+        if stand_in is None or not self._lock.acquire(blocking=False):
+            return NotImplemented
+        try:
+            _lend(stand_in, f)
+            return call(*args, **kwargs)
+        finally:
+            _clear(stand_in)
+            self._lock.release()
+
+
+def _like(f: FunctionType) -> FunctionType:
+    """A function of the same code that captures nothing yet."""
+    cells = tuple(CellType() for _ in f.__closure__ or ())
+    made: Any = FunctionType(f.__code__, f.__globals__, f.__name__, None, cells)
+    made.__qualname__, made.__module__, made.__doc__ = f.__qualname__, f.__module__, f.__doc__
+    made.__defaults__ = _blank(f.__defaults__)
+    made.__kwdefaults__ = f.__kwdefaults__ and dict.fromkeys(f.__kwdefaults__)
+    setattr(made, STAND_IN, True)
+    return made
+
+
+def _blank(defaults: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
+    return defaults and (None,) * len(defaults)
+
+
+def _lend(stand_in: FunctionType, f: FunctionType) -> None:
+    """Sets the variables and the defaults of the stand-in to those of a function."""
+    for mine, theirs in zip(stand_in.__closure__ or (), f.__closure__ or (), strict=True):
+        mine.cell_contents = theirs.cell_contents
+    stand_in.__defaults__, stand_in.__kwdefaults__ = f.__defaults__, f.__kwdefaults__
+
+
+def _clear(stand_in: FunctionType) -> None:
+    """Lets go of what the last function captured."""
+    for cell in stand_in.__closure__ or ():
+        cell.cell_contents = None
+    stand_in.__defaults__ = _blank(stand_in.__defaults__)
+    stand_in.__kwdefaults__ = stand_in.__kwdefaults__ and dict.fromkeys(stand_in.__kwdefaults__)
+
+
+# -- which functions have one --------------------------------------------------------------------
+
+_known: OrderedDict[Key, SameCode] = OrderedDict()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Lent:
+    """A function with the stand-in of its code: ``target`` is the stand-in, or made of it."""
+
+    same: SameCode
+    of: Any
+    target: Any
+
+    @property
+    def is_all(self) -> bool:
+        """Whether the function captures nothing, so that the target does for it as it is."""
+        return not (self.of.__closure__ or self.of.__defaults__ or self.of.__kwdefaults__)
+
+    def __call__(self, args: Any, kwargs: Any) -> Any:
+        """Calls the target; ``NotImplemented`` where it is busy with another function."""
+        return self.same.lent(self.of, self.target, args, kwargs)
+
+
+def lent(f: Any) -> Lent | None:
+    """The stand-in for a function, or for what was made of one, outside of a trace.
+
+    None for functions that were transformed before, those of whose code no other one was, and those
+    whose variables would not stay the same.
+    """
+    if isinstance(f, Again):
+        return f.lent
+    if type(f) is not FunctionType or not f.__dict__.keys() <= {ATTRIBUTE} or current() is not None:
+        return None
+    if made_of(f) or not _is_plain(f):
+        return None
+    key = (id(f.__code__), id(f.__globals__), len(f.__defaults__ or ()), *(f.__kwdefaults__ or ()))
+    same = _known.get(key)
+    if same is None:
+        same = _known[key] = SameCode(f)
+        if len(_known) > KEPT:
+            _known.popitem(last=False)
+    else:
+        _known.move_to_end(key)
+    stand_in = same.of(f)
+    return None if stand_in is None else Lent(same, f, stand_in)
+
+
+def is_alone(f: Any) -> bool:
+    """Whether a function stands in for others of its code, or was made of one that does."""
+    return f.source.alone if isinstance(f, StagedFunction) else hasattr(f, STAND_IN)
+
+
+def _is_plain(f: FunctionType) -> bool:
+    """Whether all captured variables have values, other than the function itself, and stay so."""
+    try:
+        values = [cell.cell_contents for cell in f.__closure__ or ()]
+    except ValueError:
+        return False
+    return not values or (all(x is not f for x in values) and not _assigns(f.__code__))
+
+
+_assigning: OrderedDict[int, tuple[CodeType, bool]] = OrderedDict()
+
+
+def _assigns(code: CodeType) -> bool:
+    """Whether a code, or one inside of it, assigns a variable that it captures."""
+    found = _assigning.get(id(code))
+    if found is None:
+        found = _assigning[id(code)] = code, any(_stored(code, code.co_freevars))
+        if len(_assigning) > KEPT:
+            _assigning.popitem(last=False)
+    return found[1]
+
+
+def _stored(code: CodeType, names: Sequence[str]) -> Iterator[bool]:
+    for step in dis.get_instructions(code):
+        yield step.opname in ("STORE_DEREF", "DELETE_DEREF") and step.argval in names
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _stored(inner, [n for n in inner.co_freevars if n in names])
+
+
+class Again(StagedFunction[..., Any]):
+    """A transformation of a function for whose code there is a stand-in.
+
+    Calls outside of a trace are those of ``staged``, the transformation of the stand-in. For
+    everything else the transformation of the function itself is made.
+    """
+
+    transparent = True
+
+    def __init__(
+        self,
+        lent: Lent,
+        staged: StagedFunction[..., Any],
+        make: Callable[[], StagedFunction[..., Any]],
+    ) -> None:
+        self.lent = dataclasses.replace(lent, target=staged)
+        self._make = make
+        self._short = {}
+        self._donated = None
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("_make", "lent") or (name.startswith("__") and "source" in self.__dict__):
+            raise AttributeError(name)
+        made = self._make()
+        self.__dict__.update(vars(made))
+        return getattr(made, name)
+
+    def _slowly(self, args: tuple[Any, ...], kwargs: dict[str, Any], kept: Sequence[str]) -> Any:
+        if current() is None:
+            out = self.lent(args, kwargs)
+            if out is not NotImplemented:
+                return out
+        return super()._slowly(args, kwargs, kept)

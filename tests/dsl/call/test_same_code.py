@@ -1,0 +1,214 @@
+"""Transformations of functions that are made again and again of one code keep their programs."""
+
+import copy
+import gc
+import pickle
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+import dlvm
+from dlvm.dsl.call import same_code
+from dlvm.dsl.call.traces import Traces
+
+X = np.linspace(0.0, 1.0, 4)
+
+
+@pytest.fixture
+def traces(monkeypatch):
+    """The functions that were traced."""
+    found = []
+    settled = Traces.settled
+    monkeypatch.setattr(
+        Traces, "settled", lambda self, *a: found.append(self.source.label) or settled(self, *a)
+    )
+    return found
+
+
+def test_a_lambda_that_captures_nothing_is_traced_for_its_first_two_objects(traces):
+    for k in range(5):
+        value, slope = dlvm.value_and_grad(lambda x: (x * x).sum())(X + k)
+        assert np.array_equal(slope, 2 * (X + k)) and value == ((X + k) ** 2).sum()
+    assert len(traces) == 2
+
+
+def test_captured_arrays_are_read_at_each_call(traces):
+    def slope(y):
+        return dlvm.grad(lambda x: (x * y).sum())(X)
+
+    for k in range(5):
+        assert np.array_equal(slope(X + k), X + k)
+    assert len(traces) == 2
+
+
+def test_functions_of_one_code_that_live_together_do_not_mix(traces):
+    def made(y):
+        return dlvm.grad(lambda x: (x * y).sum())
+
+    slopes = [made(X + k) for k in range(4)]
+    for _ in range(2):
+        assert all(np.array_equal(f(X), X + k) for k, f in enumerate(slopes))
+    assert len(traces) == 2
+
+
+def test_captured_numbers_are_part_of_the_code(traces):
+    def slope(scale):
+        return dlvm.grad(lambda x: (x * scale).sum())(X)
+
+    assert [slope(k)[0] for k in (1.0, 2.0, 3.0, 2.0, 3.0)] == [1.0, 2.0, 3.0, 2.0, 3.0]
+    assert len(traces) == 3
+
+
+def test_defaults_are_captured(traces):
+    for k in range(5):
+        assert np.array_equal(dlvm.grad(lambda x, y=X + k: (x * y).sum())(X), X + k)
+        assert dlvm.grad(lambda x, *, n=float(k % 2): (x * n).sum())(X)[0] == k % 2
+    assert len(traces) == 2 + 3
+
+
+def test_one_function_keeps_its_own_programs(traces):
+    def loss(x):
+        return (x * x).sum()
+
+    for _ in range(3):
+        dlvm.grad(loss)(X)
+    assert len(traces) == 1
+    assert dlvm.grad(loss) is dlvm.grad(loss)
+
+
+TRANSFORMED = {
+    "vmap": lambda y: dlvm.vmap(lambda x, i: x * dlvm.asarray(y)[i])(X, np.arange(4)),
+    "jvp": lambda y: dlvm.jvp(lambda x: x * y, (X,), (X,))[1],
+    "vjp": lambda y: dlvm.vjp(lambda x: (x * x * y).sum(), X)[1](0.5)[0],
+    "linearize": lambda y: dlvm.linearize(lambda x: x * y, X)[1](X),
+    "jacobian": lambda y: dlvm.jacobian(lambda x: x * y)(X).sum(0),
+    "hessian": lambda y: dlvm.hessian(lambda x: (x * x * y).sum())(X).sum(0),
+    "checkpoint": lambda y: dlvm.checkpoint(lambda x: x * y)(X),
+    "vmap of grad": lambda y: dlvm.vmap(dlvm.grad(lambda x, i: x * x * dlvm.asarray(y)[i] / 2))(
+        X, np.arange(4)
+    ),
+}
+SCALES = {"jacobian": 1, "hessian": 2}
+
+
+@pytest.mark.parametrize("name", TRANSFORMED)
+def test_every_transformation_and_those_of_transformations(name, traces):
+    transformed = TRANSFORMED[name]
+    for _ in range(2):
+        transformed(X + 2)
+    traces.clear()
+    for k in (2, 3):
+        np.testing.assert_allclose(transformed(X + k), (X + k) * SCALES.get(name, X))
+    assert not traces
+
+
+def test_in_a_trace_the_function_itself_is_transformed():
+    def made(y):
+        return dlvm.grad(lambda x: (x * y).sum())
+
+    slopes = [made(X + k) for k in range(3)]
+    both = dlvm.function(lambda x: slopes[1](x) + slopes[2](x))
+    np.testing.assert_allclose(both(X), 2 * X + 3)
+    assert "adjoint" in str(slopes[2].trace(X)) and np.array_equal(slopes[2].compile(X)(X), X + 2)
+
+
+def test_it_is_a_staged_function_like_others():
+    def made(y):
+        return dlvm.grad(lambda x: (x * y).sum())
+
+    _, f = made(X), made(X + 1)
+    assert copy.copy(f) is f and f == f and hash(f) == hash(f)
+    assert f.__name__ == "grad_lambda" and "grad_lambda" in repr(f)
+    assert np.array_equal(dlvm.vmap(f, in_axes=0)(np.stack([X, X])), np.stack([X + 1, X + 1]))
+    with pytest.raises(dlvm.UserError, match="cloudpickle"):
+        pickle.dumps(f)
+
+
+def test_what_a_function_assigns_is_its_own():
+    def made():
+        seen = None
+
+        def loss(x):
+            nonlocal seen
+            seen = seen or 1.0
+            return (x * seen).sum()
+
+        return loss, lambda: seen
+
+    for _ in range(3):
+        loss, seen = made()
+        assert dlvm.grad(loss)(X)[0] == 1.0 and seen() == 1.0
+
+
+def test_a_function_that_calls_itself_is_its_own():
+    def made(n):
+        def power(x, k=3):
+            return x if k == 0 else power(x, k - 1) * n
+
+        return power
+
+    assert [dlvm.grad(made(n))(1.0) for n in (1.0, 2.0, 3.0)] == [1.0, 8.0, 27.0]
+
+
+def test_calls_in_other_threads_at_the_same_time():
+    def work(k, out):
+        y = X + k
+        for _ in range(20):
+            out.append(np.array_equal(dlvm.grad(lambda x: (x * y).sum())(X), y))
+
+    found = []
+    threads = [threading.Thread(target=work, args=(k, found)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert len(found) == 80 and all(found)
+
+
+def test_what_was_captured_is_let_go():
+    def slope(y):
+        return dlvm.grad(lambda x, z=y: (x * y * z).sum())(X)
+
+    for _ in range(3):
+        y = np.ones(4)
+        gone = weakref.ref(y)
+        slope(y)
+        del y
+        gc.collect()
+        assert gone() is None
+
+
+def test_errors_have_the_line_of_the_user():
+    for _ in range(3):
+        with pytest.raises(dlvm.UserError) as found:
+            dlvm.grad(lambda x: x * 2)(X)
+        assert "dlvm.grad(lambda x: x * 2)(X)" in str(found.value)
+        with pytest.raises(dlvm.UserError, match="lambda") as found:
+            dlvm.grad(lambda x: (x @ np.ones(3)).sum())(X)
+        assert "x @ np.ones(3)" in str(found.value)
+
+
+def test_codes_that_are_remembered_are_bounded():
+    for k in range(same_code.KEPT + 20):
+        space = {"dlvm": dlvm}
+        exec(f"def f(): return dlvm.grad(lambda x: (x * {k}.0).sum())", space)
+        space["f"](), space["f"]()
+    assert len(same_code._known) <= same_code.KEPT
+
+
+def test_no_more_than_64_programs_are_kept_of_a_stand_in():
+    def slope(x):
+        return dlvm.grad(lambda x: (x * x).sum())(x)
+
+    slope(X)
+    for n in range(1, 70):
+        slope(np.ones(n))
+    (kept,) = [s.stand_in for s in same_code._known.values() if s.stand_in and _here(s.stand_in)]
+    (staged,) = kept.__dlvm_made__.values()
+    assert len(staged.programs._made) == 64
+
+
+def _here(f):
+    return "no_more_than_64" in f.__qualname__
