@@ -17,12 +17,13 @@ from typing import Any, TypeAlias
 
 from dlvm.base.errors import ShapeError
 
+from . import intervals
 from .immutable import Immutable
+from .intervals import Range
 
 Atom: TypeAlias = "str | Call"
 Monomial: TypeAlias = tuple[tuple[Atom, int], ...]
 Dim: TypeAlias = "int | Expr"
-Range: TypeAlias = tuple[float, float]
 
 FUNCTIONS: dict[str, Callable[[int, int], int]] = {
     "floordiv": lambda a, b: a // b,
@@ -388,21 +389,12 @@ def bounds(d: Dim, ranges: Mapping[str, Range] | None = None) -> Range:
     for mono, k in d.terms:
         term: Range = (1, 1)
         for i, (atom, p) in enumerate(mono):
-            power = _interval_power(_atom_bounds(atom, known), p)
-            term = _interval_times(term, power) if i else power
+            power = intervals.power(_atom_bounds(atom, known), p)
+            term = intervals.times(term, power) if i else power
         least, most = term if k > 0 else (term[1], term[0])
         lo += least * k if least else 0
         hi += most * k if most else 0
     return lo, hi
-
-
-def _interval_power(r: Range, p: int) -> Range:
-    if p == 1:
-        return r
-    out: Range = (1, 1)
-    for _ in range(p):
-        out = _interval_times(out, r)
-    return (max(out[0], 0), out[1]) if p % 2 == 0 else out
 
 
 def _atom_bounds(atom: Atom, ranges: Mapping[str, Range]) -> Range:
@@ -421,21 +413,9 @@ def _call_bounds(atom: Call, ranges: Mapping[str, Range]) -> Range:
         case "mod" if b[0] > 0:
             return 0, min(a[1], b[1] - 1) if a[0] >= 0 else b[1] - 1
         case "floordiv" if b[0] > 0 and a[0] >= 0:
-            return _floor(a[0], b[1]), _floor(a[1], b[0])
+            return intervals.quotient(a, b)
         case _:
             return -math.inf, math.inf
-
-
-def _floor(x: float, y: float) -> float:
-    """``x // y`` of interval ends; a finite number divided by infinity is 0."""
-    if math.isinf(y):
-        return 0
-    return x if math.isinf(x) else x // y
-
-
-def _interval_times(a: Range, b: Range) -> Range:
-    corners = [0 if 0 in (x, y) else x * y for x in a for y in b]
-    return min(corners), max(corners)
 
 
 _TRIED = ((0, 0), (1, 0), (3, 2), (9, -2), (100, 41), (900, -97))
