@@ -259,6 +259,37 @@ def test_narrow_groups_are_written_out_and_others_are_products():
     assert "matmul" not in str(up)
 
 
+@pytest.mark.parametrize("size", [1, 3])
+def test_what_follows_a_convolution_with_channels_first_is_computed_in_its_product(size: int):
+    """It was three kernels: the product, what turns it, and what follows."""
+
+    def layer(x: Any, w: Any, b: Any, y: Any) -> Any:
+        found = dlvm.nn.conv(x, w, padding=size // 2, layout="channels_first")
+        return dlvm.clip(found + b[:, None, None], 0, 6) + y
+
+    x, w, b, y = (
+        RNG.normal(size=s) for s in ((1, 8, 20, 20), (12, 8, size, size), (12,), (1, 12, 20, 20))
+    )
+    compiled = dlvm.function(layer).compile(x, w, b, y)
+    text = compiled.text("kernels")
+    assert text.count("= matmul") == 1
+    assert text.count(" kernel ") == (1 if size == 1 else 2)  # weights are turned for 3 x 3
+    expected = layer(x, w, b, y)
+    np.testing.assert_allclose(compiled(x, w, b, y), expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("size", [7, 17])
+def test_the_order_of_channels_changes_no_bit(batch: int, groups: int, size: int):
+    x, w = (RNG.normal(size=s) for s in ((batch, 8, size, size), (6, 8 // groups, 3, 3)))
+    options: dict[str, Any] = {"stride": (2, 1), "padding": 1, "groups": groups}
+    first = dlvm.function(lambda x, w: dlvm.nn.conv(x, w, layout="channels_first", **options))
+    last = dlvm.function(lambda x, w: dlvm.nn.conv(x, w, **options))
+    found = last(x.transpose(0, 2, 3, 1).copy(), w.transpose(2, 3, 1, 0).copy())
+    np.testing.assert_array_equal(first(x, w), found.transpose(0, 3, 1, 2))
+
+
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32, np.float64])
 def test_narrow_groups_of_every_float_are_summed_widely(dtype: Any):
     x, w = (RNG.normal(size=s).astype(dtype) for s in ((2, 6, 6, 3), (3, 3, 1, 6)))

@@ -5,7 +5,7 @@ All in sizes, so an index may be a number, a loop variable, or what was computed
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from .dims import Call, Dim, Expr, Monomial, floordiv, mod, product, terms_of
@@ -79,13 +79,20 @@ def reshaped(index: Index, new: Index, old: Index) -> Index:
     merged costs arithmetic.
     """
     out: list[Dim] = []
+    for mine, theirs in groups(new, old):
+        inside = flatten(index[mine], new[mine])
+        sizes = old[theirs]
+        out += (inside,) if len(sizes) == 1 else split(inside, sizes)
+    return tuple(out)
+
+
+def groups(new: Index, old: Index) -> Iterator[tuple[slice, slice]]:
+    """The smallest runs of axes of two shapes that have equally many elements, in order."""
     i = j = 0
     while i < len(new) or j < len(old):
         a, b = _group(new, old, i, j)
-        inside = flatten(index[i:a], new[i:a])
-        out += (inside,) if b - j == 1 else split(inside, old[j:b])
+        yield slice(i, a), slice(j, b)
         i, j = a, b
-    return tuple(out)
 
 
 def _group(new: Index, old: Index, i: int, j: int) -> tuple[int, int]:

@@ -243,7 +243,7 @@ class Programs:
         types_ = (c.param.type for c in program.trace.arrays.values())
         state = State(captures.settled(program.trace), [*zip(found, types_, strict=True)])
         captures.tell(self.source.label, self._told)  # of what the trace showed to be too large
-        program.trace.release()
+        (program.trace.release if self.source.alone else program.trace.forget)()
         made = Compiled(signature, self.source, inputs, program, road, state, captures.unwatched)
         made.audit = audit_of(self.source.label, captures, self._told)
         self._keep(made)

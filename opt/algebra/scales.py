@@ -2,6 +2,8 @@
 
     (x W + c) s + t = x (W s) + (c s + t)
 
+So it is with rows where the weights stand first, as in a convolution whose channels come first.
+
 What is known needs no call, so weights are scaled once, and one shift is left of several. Between
 a product and its scale stand the moves that give a convolution its layout.
 """
@@ -40,6 +42,19 @@ def _images(x: Value) -> Value:
     return Permute(Reshape(_product(x), (2, 2, 3)), (2, 0, 1))
 
 
+def _columns_of_images(x: Value) -> Value:
+    """For the examples: known weights times the places of an image."""
+    x = wide(x)
+    return Reshape(Matmul(_known(3, 4, dtype=x.dtype), x), (3, 1, 2))
+
+
+def _columns_of_several(x: Value) -> Value:
+    """For the examples: the same weights times the places of four images."""
+    x = wide(x)
+    w = Broadcast(_known(3, 1, dtype=x.dtype), (4, 3, 1), (1, 2))
+    return Matmul(w, Reshape(x, (4, 1, 2)))
+
+
 def _groups(x: Value) -> Value:
     """For the examples: a product of each group, with the columns of all side by side."""
     x = Reshape(wide(x), (2, 2, 2))
@@ -64,6 +79,8 @@ def _along(value: Value, axis: int) -> Value:
         lambda x: Mul(_images(x), _along(_images(x), 0)),
         lambda x: Div(Sub(_images(x), _along(_images(x), 0)), _along(_images(x), 0)),
         lambda x: Mul(_groups(x), _along(_groups(x), 1)),
+        lambda x: Mul(_columns_of_images(x), _along(_columns_of_images(x), 0)),
+        lambda x: Mul(_columns_of_several(x), _along(_columns_of_several(x), 1)),
     ),
     given=("f[4,2]",),
 )
@@ -126,14 +143,33 @@ def _scaled(value: Value, kind: type[Mul] | type[Div], by: Columns, deep: int) -
     if (shift := _shift(value)) is not None and deep:
         return _scaled_sum(value, shift, kind, by, deep)
     if isinstance(value, Contraction):
-        x, w = value.operands
-        if value.type.rank - 2 in by[1] or not is_known(w):
-            return None
-        return value.rebuild((x, kind(w, Broadcast(by[0], w.shape, by[1]))))
+        return _scaled_side(value, kind, by)
     if not deep or not rearranges(value) or (moved := _moved_back(by, value)) is None:
         return None
     inner = _scaled(value.operands[0], kind, moved, deep - 1)
     return None if inner is None else value.rebuild((inner,))
+
+
+def _scaled_side(value: Contraction, kind: type[Mul] | type[Div], by: Columns) -> Value | None:
+    """The product whose known factor is scaled, by its columns or its rows."""
+    x, w = value.operands
+    rows, columns = value.type.rank - 2, value.type.rank - 1
+    if rows not in by[1] and (scaled := _scaled_known(w, kind, by)) is not None:
+        return value.rebuild((x, scaled))
+    if columns not in by[1] and (scaled := _scaled_known(x, kind, by)) is not None:
+        return value.rebuild((scaled, w))
+    return None
+
+
+def _scaled_known(w: Value, kind: type[Mul] | type[Div], by: Columns) -> Value | None:
+    """What is known times known numbers, before it is repeated."""
+    numbers, axes = by
+    if is_known(w):
+        return kind(w, Broadcast(numbers, w.shape, axes))
+    if not isinstance(w, Broadcast) or not is_known(w.x) or not {*axes} <= {*w.axes}:
+        return None
+    inner = Broadcast(numbers, w.x.shape, tuple(map(w.axes.index, axes)))
+    return Broadcast(kind(w.x, inner), w.shape, w.axes)
 
 
 def _scaled_sum(

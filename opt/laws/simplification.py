@@ -12,6 +12,7 @@ from dlvm.ir import RULES, Array, Dim, Function, Module, Op, TensorType, Value, 
 from dlvm.ir.dims import evaluate
 from dlvm.ir.interpret import Interpreter
 from dlvm.ir.numerics import LICENSED, Mode, current_mode
+from dlvm.ir.positions import groups
 from dlvm.ir.rewrite import Law, settle
 from dlvm.ops import Broadcast, Constant, DimSize, Permute, Reshape, Slice, scalar_value
 from dlvm.ops.families import Contraction, Elementwise, Movement, Reduction
@@ -19,6 +20,10 @@ from dlvm.ops.literals import unread
 from dlvm.passes import finite_function_pass, function_pass
 
 FOLDED_ELEMENTS = 1024
+COMPUTED = Elementwise | Reduction | Movement | Contraction
+"""What a kernel computes where it is read, and stays in its shape."""
+FOLLOWED = 16
+"""Formulas of elements that are followed back to a product, at most."""
 
 
 @function_pass
@@ -94,22 +99,66 @@ def _uniform(x: Value, shape: tuple[Dim, ...]) -> Value | None:
 def before_reshape(op: Op) -> Value | None:
     """f(reshape x, reshape y) = reshape f(x, y): compute in the shape that was there before.
 
-    So a row that a reduction kept as an axis of size 1 stays beside the reduction.
+    So a row that a reduction kept as an axis of size 1 stays beside the reduction, and what follows
+    a product beside the product.
     """
-    shapes = {x.x.shape for x in op.operands if isinstance(x, Reshape)}
+    before = [x.x for x in op.operands if isinstance(x, Reshape)]
+    shapes = {x.shape for x in before}
     if len(shapes) != 1:
         return None
     (shape,) = shapes
-    operands = [_in_shape(x, shape) for x in op.operands]
+    of_product = any(_is_of_product(x) for x in before)
+    operands = [_in_shape(x, shape, of_product) for x in op.operands]
     known = [x for x in operands if x is not None]
     return Reshape(op.rebuild(known), op.shape) if len(known) == len(operands) else None
 
 
-def _in_shape(x: Value, shape: tuple[Dim, ...]) -> Value | None:
-    """What an operand is before a reshape, where it is one, or one number."""
+def _in_shape(x: Value, shape: tuple[Dim, ...], of_product: bool) -> Value | None:
+    """What an operand is before a reshape, where it is one, or one number.
+
+    Beside a product also what is repeated or in memory.
+    """
     if (uniform := _uniform(x, shape)) is not None:
         return uniform
-    return x.x if isinstance(x, Reshape) else None
+    if isinstance(x, Reshape):
+        return x.x
+    if not of_product:
+        return None
+    if isinstance(x, Broadcast):
+        return _repeated_in(x, shape)
+    return None if isinstance(x, COMPUTED) else Reshape(x, shape)
+
+
+def _is_of_product(x: Value) -> bool:
+    """Whether a value is a product, or a formula of the elements of one."""
+    for _ in range(FOLLOWED):
+        if isinstance(x, Contraction):
+            return True
+        if not isinstance(x, Elementwise):
+            return False
+        whole = [y for y in x.operands if not isinstance(y, Broadcast)]
+        if not whole:
+            return False
+        x = next((y for y in whole if isinstance(y, Elementwise | Contraction)), whole[0])
+    return False
+
+
+def _repeated_in(x: Broadcast, shape: tuple[Dim, ...]) -> Value | None:
+    """The same repetition in another shape, where no axis is both repeated and not."""
+    sizes: list[Dim] = []
+    axes: list[int] = []
+    if 0 in shape:
+        return None
+    for mine, theirs in groups(x.shape, shape):
+        long = [a for a in range(len(x.shape))[mine] if x.shape[a] != 1]
+        kept = [a for a in long if a in x.axes]
+        if kept and kept == long:
+            sizes += shape[theirs]
+            axes += range(len(shape))[theirs]
+        elif kept:
+            return None
+    inner = tuple(sizes)
+    return Broadcast(x.x if x.x.shape == inner else Reshape(x.x, inner), shape, tuple(axes))
 
 
 @function_pass

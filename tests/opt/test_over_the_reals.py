@@ -21,7 +21,7 @@ from dlvm.ir import BOOL, F64, I64, Array, Builder, Function, Module, Param, Rul
 from dlvm.ir import parse as parse_module
 from dlvm.ir.dims import evaluate, symbols
 from dlvm.ir.numerics import EXACT
-from dlvm.ops import Add, Broadcast, Reshape
+from dlvm.ops import Add, Broadcast, Matmul, Reshape
 from dlvm.opt.laws.simplification import before_broadcast, before_reshape
 from dlvm.opt.laws.softmax import open_softmax
 
@@ -164,6 +164,22 @@ GENERAL = [
         lambda x, y: Add(Reshape(x, (x.type.size,)), Reshape(y, (y.type.size,))),
         "f[M,2]",
         "f[M,2]",
+    ),
+    general(
+        before_reshape,
+        lambda x, y, b: Add(
+            Reshape(Matmul(x, y), (1, 2, 3, 2)), Broadcast(b, (1, 2, 3, 2), (0, 1))
+        ),
+        "n[2,2]",
+        "n[2,6]",
+        "n[1,2]",
+    ),
+    general(
+        before_reshape,
+        lambda x, y, z: Add(z, Reshape(Matmul(x, y), (2, 3, 2))),
+        "n[2,2]",
+        "n[2,6]",
+        "n[2,3,2]",
     ),
 ]
 
