@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from dlvm.ir import Array, Dim, TensorType, Value
+from dlvm.ir import Array, Builder, Dim, Param, TensorType, Value
+from dlvm.ir.core import as_tuple
 from dlvm.ir.dims import at_least, minimum, product
 from dlvm.ir.properties import NONE, Of, Properties
 from dlvm.ops.arrays.contraction import Matmul, transposed
@@ -122,6 +123,17 @@ class TallSvd(Svd):
     """
 
     name = "tall_svd"
+
+    def reference(self, *operands: Array) -> Any:
+        """The references of what it is lowered to."""
+        a = Param(self.a.type.with_shape(operands[0].shape), "a")
+        with Builder() as steps:
+            results = TallSvd(a, self.left).lowering()
+        values: dict[Value, Any] = {a: operands[0]}
+        for op in steps.ops[1:]:
+            found = op.reference(*(values[x] for x in op.operands))
+            values.update(zip(op.results, as_tuple(found), strict=True))
+        return tuple(values[r] for r in results)
 
     def lowering(self) -> tuple[Value, ...]:
         """``U = Q U_R`` for ``R = U_R diag(s) V'``, with the signs of ``U``."""
