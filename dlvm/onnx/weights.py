@@ -76,7 +76,9 @@ def stored(
 
 
 def _put(found: Stored, name: str, x: Array, use: Use) -> None:
-    x.setflags(write=False)
+    for each in (x, x.base):
+        if isinstance(each, np.ndarray):
+            each.setflags(write=False)
     if x.dtype.kind in "biu":
         found.integers[name] = x
     elif _is_weight(x, use):
