@@ -18,11 +18,9 @@ from .extent import every_node
 from .messages import Function, Graph, Tensor
 from .table import Key
 from .tensors import array
-from .uses import Finding, Use, tensor_of
+from .uses import FLOATS, Finding, Use, tensor_of
 
 Array = np.ndarray[Any, Any]
-FLOATS = (1, 10, 11, 16)
-"""The numbers of the element types of floats."""
 HUGE = 1e4
 """From this magnitude on a number that is added stands for infinity."""
 HIDES = -100
