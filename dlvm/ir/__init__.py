@@ -43,6 +43,7 @@ from .types import (
     DType,
     TensorType,
     dtype_of,
+    is_fixed,
 )
 from .verify import verify
 
@@ -86,6 +87,7 @@ __all__ = [
     "dtype_of",
     "hooks",
     "inline",
+    "is_fixed",
     "literal",
     "parse",
     "rearrangement",

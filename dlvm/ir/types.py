@@ -119,12 +119,12 @@ def contents(array: Array) -> bytes:
         return known[1]
     flat = np.ascontiguousarray(array).reshape(-1)
     found = hashlib.sha256(flat.view(np.uint8).data).digest()
-    if _is_fixed(array):
+    if is_fixed(array):
         _DIGESTS[place] = weakref.ref(array, lambda _: _DIGESTS.pop(place, None)), found
     return found
 
 
-def _is_fixed(array: Any) -> bool:
+def is_fixed(array: Any) -> bool:
     """Whether neither an array nor what it is a view of can be written to."""
     while isinstance(array, np.ndarray):
         if array.flags.writeable:  # pyright: ignore[reportUnknownMemberType]

@@ -24,6 +24,7 @@ from dlvm.dsl.call.programs import COMPILING
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.trace.specs import Spec
+from dlvm.dsl.trace.tensor import Tensor
 from dlvm.ir import Module
 from dlvm.ir import dtype_of as ours
 
@@ -144,11 +145,17 @@ class Model:
 
     @facing_users
     def __call__(self, *inputs: Any, **named: Any) -> Results:
-        """The outputs for inputs by position or by name: a tuple with names."""
+        """The outputs for inputs by position or by name: a tuple with names.
+
+        In a staged function it is ``function`` of the present weights.
+        """
+        names = [v.name for v in self.outputs]
+        if any(isinstance(x, Tensor) for x in (*inputs, *named.values())):
+            return Results.of(names, self._run(self.weights, self._named(inputs, named)))
         given = self._bound(inputs, named)
         program = self._program(self._static(given), self._present(), given)
         found = program(given)
-        return Results.of([v.name for v in self.outputs], [np.asarray(x) for x in found])
+        return Results.of(names, [np.asarray(x) for x in found])
 
     @facing_users
     def function(

@@ -158,7 +158,7 @@ def _external(tensor: Tensor, folder: Path | None) -> memoryview:
         if not size:
             return memoryview(b"")
         whole = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-    return memoryview(whole)[start : start + size]
+    return memoryview(whole).toreadonly()[start : start + size]
 
 
 def _inside(location: str, folder: Path | None) -> Path:

@@ -7,7 +7,9 @@ tells them apart by the operand that they are.
 
 It also finds what must be known while the program is made: an operand at a ``known`` position of
 the table, and everything from which it is computed. Only the size of an array is asked for by Shape
-and Size, so the pass stops there. Such an input of the model is static by value.
+and Size, so the pass stops there. Such an input of the model is static by value. What chooses a
+branch, or the end of a loop that stacks nothing, is known where it is computed of integers and
+bools alone; where it depends on floats it is data.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Flag, auto
 
-from .messages import Function, Graph, Node, Tensor
+from .messages import Function, Graph, Node, Tensor, ValueInfo
 from .table import TABLE, Key, key_of_node
 
 
@@ -25,16 +27,20 @@ class Use(Flag):
 
     ``FACTOR`` is an operand that operations train, such as a kernel. ``BIAS`` is added to a
     product, and ``TERM`` is any other operand of arithmetic by element. ``KNOWN`` is a value that
-    must be known while the program is made.
+    must be known while the program is made, ``CHOICE`` one that chooses a branch or ends a loop.
     """
 
     FACTOR = auto()
     BIAS = auto()
     TERM = auto()
     KNOWN = auto()
+    CHOICE = auto()
 
 
 NOTHING = Use(0)
+STATIC = Use.KNOWN | Use.CHOICE
+FLOATS = (1, 10, 11, 16)
+"""The numbers of the element types f32, f16, f64 and bf16 in a file."""
 SIZES_ONLY = ("Shape", "Size", "EyeLike")
 """Operations that read the type of an operand, not its elements."""
 PRODUCTS = ("MatMul", "Gemm", "Conv", "ConvTranspose", "Einsum")
@@ -125,9 +131,10 @@ class Finding:
             )
             return
         known = TABLE[key].known if key in TABLE else frozenset[int]()
-        every = node.op_type not in SIZES_ONLY and any(Use.KNOWN in use for use in results)
+        asked = Use.CHOICE if _may_be_staged(node) else Use.KNOWN
+        every = NOTHING if node.op_type in SIZES_ONLY else _all(results) & STATIC
         for k, name in enumerate(node.input):
-            yield name, Use.KNOWN if every or k in known else NOTHING
+            yield name, every | (asked if k in known else NOTHING)
             if not bodies(node):
                 yield name, _use(node, k, results, makers)
         for body in bodies(node):
@@ -137,7 +144,7 @@ class Finding:
         self, node: Node, body: Graph, results: tuple[Use, ...]
     ) -> Iterator[tuple[str, Use]]:
         """The uses of operands that become inputs of a body, and of names from around it."""
-        every = Use.KNOWN if any(Use.KNOWN in use for use in results) else NOTHING
+        every = _all(results) & STATIC
         skipped = 1 if node.op_type == "Loop" else 0  # its body also says whether it goes on
         ends = {x.name or "": Use.TERM | every for x in body.output}
         for x, use in zip(body.output[skipped:], results, strict=False):
@@ -146,7 +153,7 @@ class Finding:
         own = _own(body)
         yield from ((name, use) for name, use in inside.items() if name not in own)
         for x, name in zip(body.input, node.input, strict=False):
-            yield name, inside.get(x.name or "", NOTHING) & ~Use.KNOWN
+            yield name, inside.get(x.name or "", NOTHING) & ~STATIC
 
     def _of_function(self, key: Key, results: tuple[Use, ...]) -> Uses:
         """The uses of names in a function of the model whose results are used in some ways."""
@@ -162,7 +169,29 @@ def find_uses(graph: Graph, functions: Functions) -> tuple[Finding, set[str]]:
     """The uses of stored arrays, and the names of the graph whose values must be known."""
     finding = Finding(functions)
     uses = finding.of_graph(graph, {x.name or "": Use.TERM for x in graph.output})
-    return finding, {name for name, use in uses.items() if name and Use.KNOWN in use}
+    known = {name for name, use in uses.items() if name and Use.KNOWN in use}
+    return finding, known | {x.name or "" for x in graph.input if _chooses(x, uses)}
+
+
+def _chooses(x: ValueInfo, uses: Uses) -> bool:
+    """Whether an input of integers or bools chooses a branch or ends a loop."""
+    kind = x.type.tensor_type.elem_type if x.type and x.type.tensor_type else None
+    return Use.CHOICE in uses.get(x.name or "", NOTHING) and kind not in FLOATS
+
+
+def _may_be_staged(node: Node) -> bool:
+    """Whether a node is a branch, or a loop that stacks no results."""
+    if node.op_type == "Loop":
+        return len(node.output) <= len(node.input) - 2
+    return node.op_type == "If"
+
+
+def _all(uses: Iterable[Use]) -> Use:
+    """Any of these."""
+    found = NOTHING
+    for use in uses:
+        found |= use
+    return found
 
 
 def _use(node: Node, k: int, results: Iterable[Use], makers: Mapping[str, str]) -> Use:
@@ -171,10 +200,7 @@ def _use(node: Node, k: int, results: Iterable[Use], makers: Mapping[str, str]) 
     if k in CONSTANTS.get(name, ()) or name in SIZES_ONLY:
         return NOTHING
     if name in PASSED_ON and (k == 0 or name == "Concat"):
-        used = NOTHING
-        for use in results:
-            used |= use
-        return used & ~Use.KNOWN
+        return _all(results) & ~STATIC
     if name not in ARITHMETIC:
         return Use.FACTOR
     others = [makers.get(x) for j, x in enumerate(node.input) if j != k]

@@ -18,11 +18,9 @@ from .extent import every_node
 from .messages import Function, Graph, Tensor
 from .table import Key
 from .tensors import array
-from .uses import Finding, Use, tensor_of
+from .uses import FLOATS, Finding, Use, tensor_of
 
 Array = np.ndarray[Any, Any]
-FLOATS = (1, 10, 11, 16)
-"""The numbers of the element types of floats."""
 HUGE = 1e4
 """From this magnitude on a number that is added stands for infinity."""
 HIDES = -100
@@ -76,7 +74,9 @@ def stored(
 
 
 def _put(found: Stored, name: str, x: Array, use: Use) -> None:
-    x.setflags(write=False)
+    for each in (x, x.base):
+        if isinstance(each, np.ndarray):
+            each.setflags(write=False)
     if x.dtype.kind in "biu":
         found.integers[name] = x
     elif _is_weight(x, use):

@@ -37,7 +37,7 @@ class Malformed(UserError, ValueError):
 
 def read(data: bytes | bytearray | memoryview, message: str = "Model") -> Any:
     """The message, by default a whole model, that bytes hold; other bytes are ``Malformed``."""
-    view = memoryview(data).cast("B")
+    view = memoryview(data).toreadonly().cast("B")
     return _message(view, message, 0, len(view), 0)
 
 

@@ -137,9 +137,26 @@ def _at(t: Text, i: TypedName, rank: int) -> TypedName:
 def placed(t: Text, whole: TypedName, row: TypedName, i: TypedName) -> TypedName:
     """The array with row ``i`` of its leading axis replaced."""
     shape = whole.type.shape
+    if not fixed(whole.type):
+        return _scattered(t, whole, row, i)
     single = t.reshape(row, whole.type.with_shape((1, *shape[1:])))
     starts = (i, *(t.size(0) for _ in shape[1:]))
     return t.one("dynamic_update_slice", (whole, single, *starts), whole.type)
+
+
+def _scattered(t: Text, whole: TypedName, row: TypedName, i: TypedName) -> TypedName:
+    """The same for open sizes, along which IREE updates no slices."""
+    at = t.one("reshape", (i,), TensorType(I64, (1,)))
+    window = listed(range(whole.type.rank - 1))
+    numbers = (
+        f"#stablehlo.scatter<update_window_dims = {window}, inserted_window_dims = [0], "
+        "scatter_dims_to_operand_dims = [0], index_vector_dim = 0>"
+    )
+    said = {"scatter_dimension_numbers": numbers}
+    said |= dict.fromkeys(("indices_are_sorted", "unique_indices"), "true")
+    scalar = TensorType(whole.type.dtype)
+    body = t.region((scalar, scalar), lambda xs: xs[1:])
+    return t.one("scatter", (whole, at, row), whole.type, said, (body,))
 
 
 # -- products and folds ---------------------------------------------------------------------------
@@ -147,6 +164,8 @@ def placed(t: Text, whole: TypedName, row: TypedName, i: TypedName) -> TypedName
 
 def matmul(t: Text, op: ops.Matmul, xs: Sequence[TypedName], inline: Inline) -> TypedName:
     """A product with full precision; halves are summed in f32."""
+    if op.type.rank == 2 and 1 in op.type.shape and not all(fixed(x.type) for x in xs):
+        return _by_vector(t, op, *xs)
     rank, wide = op.type.rank, op.type.with_dtype(op.dtype.compute)
     batch = listed(range(rank - 2))
     said = {
@@ -156,6 +175,20 @@ def matmul(t: Text, op: ops.Matmul, xs: Sequence[TypedName], inline: Inline) -> 
         "precision_config": "[#stablehlo<precision HIGHEST>, #stablehlo<precision HIGHEST>]",
     }
     return converted(t, t.one("dot_general", xs, wide, said), op.dtype)
+
+
+def _by_vector(t: Text, op: ops.Matmul, left: TypedName, right: TypedName) -> TypedName:
+    """An open product with one row or column as sums of products: IREE has no ``dot_general``."""
+    compute = op.dtype.compute
+    one, many, axis = (right, left, 1) if op.type.shape[1] == 1 else (left, right, 0)
+    one, many = converted(t, one, compute), converted(t, many, compute)
+    vector = t.reshape(one, TensorType(compute, (many.type.shape[axis],)))
+    parts = t.one("multiply", (many, t.broadcast(vector, many.type, (axis,))), many.type)
+    zero, scalar = t.constant(literal(0, compute), compute), TensorType(compute)
+    body = t.region((scalar, scalar), lambda xs: (t.one("add", xs, scalar),))
+    sums = TensorType(compute, (many.type.shape[1 - axis],))
+    found = t.one("reduce", (parts, zero), sums, {"dimensions": integers((axis,))}, (body,))
+    return t.reshape(converted(t, found, op.dtype), op.type)
 
 
 def fold(t: Text, op: ops.Fold, xs: Sequence[TypedName], inline: Inline) -> tuple[TypedName, ...]:
@@ -261,6 +294,9 @@ def gather(t: Text, op: ops.Gather, xs: Sequence[TypedName], inline: Inline) -> 
     if fixed(TensorType(I64, sizes)):
         said["slice_sizes"] = integers(int(d) for d in sizes)
         found = t.one("gather", (x, p.safe), op.type, said)
+    elif not p.batch:
+        axis = {"dim": f"{op.axis} : i64", "batch_dims": "0 : i64"}
+        found = t.one("torch_index_select", (x, p.safe), op.type, axis)
     else:
         found = t.one("dynamic_gather", (x, p.safe, t.shape(sizes)), op.type, said)
     if op.mode != "drop":

@@ -181,6 +181,8 @@ class Text:
         said = {"broadcast_dimensions": integers(axes)}
         if fixed(t):
             return self.one("broadcast_in_dim", (x,), t, said)
+        said |= {"known_expanding_dimensions": "array<i64>"}
+        said |= {"known_nonexpanding_dimensions": integers(range(len(axes)))}
         return self.one("dynamic_broadcast_in_dim", (x, self.shape(t.shape)), t, said)
 
     def reshape(self, x: TypedName, t: TensorType) -> TypedName:
@@ -189,7 +191,19 @@ class Text:
             return x
         if fixed(t):
             return self.one("reshape", (x,), t)
+        if (axes := placed_in(x.type.shape, t.shape)) is not None:
+            return self.broadcast(x, t, axes)
+        if (axes := placed_in(t.shape, x.type.shape)) is not None:
+            return self._dropped(x, t, [i for i in range(x.type.rank) if i not in axes])
         return self.one("dynamic_reshape", (x, self.shape(t.shape)), t)
+
+    def _dropped(self, x: TypedName, t: TensorType, axes: Sequence[int]) -> TypedName:
+        """Without axes of size 1: their only element plus zero, of which -0.0 stays -0.0."""
+        scalar = TensorType(t.dtype)
+        zero = self.constant(literal(-0.0 if t.dtype.is_float else 0, t.dtype), t.dtype)
+        word = "or" if t.dtype.kind == "b" else "add"
+        body = self.region((scalar, scalar), lambda xs: (self.one(word, xs, scalar),))
+        return self.one("reduce", (x, zero), t, {"dimensions": integers(axes)}, (body,))
 
     def iota(self, t: TensorType, axis: int) -> TypedName:
         """Counts along an axis."""
@@ -208,6 +222,17 @@ class Text:
 def fixed(t: TensorType) -> bool:
     """Whether every size of a type is a number."""
     return all(isinstance(d, int) for d in t.shape)
+
+
+def placed_in(few: Sequence[Dim], many: Sequence[Dim]) -> list[int] | None:
+    """Which of ``many`` sizes are the ``few``, where all others are 1."""
+    axes: list[int] = []
+    for i, d in enumerate(many):
+        if len(axes) < len(few) and d == few[len(axes)]:
+            axes.append(i)
+        elif d != 1:
+            return None
+    return axes if len(axes) == len(few) else None
 
 
 def row(types: Sequence[TensorType], bare: bool = False) -> str:

@@ -18,7 +18,7 @@ from dlvm.base.errors import Origin, TraceError
 from dlvm.dsl.trace.scopes import Trace, type_of, user_origin
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.trace.warned import warned
-from dlvm.ir import Array
+from dlvm.ir import Array, is_fixed
 
 from .abstract_values import ANY, STAGED, Value, only
 from .code import decoded
@@ -165,6 +165,8 @@ class Captures:
 
     def _elements(self, array: Array, found: Found, label: str) -> Guard:
         before = self._before.get(id(array))
+        if before is None and is_fixed(array):
+            return Guard(found.path, found.read, weakref.ref(array), by_identity=True)
         if before is None:
             raise TraceError(
                 f"{label} computes with the elements of {found.path} in NumPy while it is traced; "

@@ -1,4 +1,4 @@
-"""The page on ONNX runs as it stands, beside a file with the network that it speaks of."""
+"""The pages on ONNX and on deploying run as they stand, beside a file with their network."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ pytest.importorskip("onnxruntime")
 from .test_load import NODE, drawn, made, value
 
 
+@pytest.mark.parametrize("page", ["onnx", "deploy"])
 def test_the_blocks_of_the_page_run_and_print_what_it_shows(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     nodes = [
         NODE("Gemm", ["x", "w1", "b1"], ["h"]),
@@ -30,6 +31,6 @@ def test_the_blocks_of_the_page_run_and_print_what_it_shows(
     )
     monkeypatch.chdir(tmp_path)
     try:
-        run_page(ROOT / "docs" / "onnx.md", tmp_path, capsys)
+        run_page(ROOT / "docs" / f"{page}.md", tmp_path, capsys)
     finally:
         TABLE.pop(("com.microsoft", "QuickGelu"), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -298,3 +299,28 @@ def test_an_array_that_is_a_shape_somewhere_is_no_weight():
     y = helper.make_tensor_value_info("y", F, None)
     m = dlvm.onnx.load(made(nodes, [value("x", 3, 1)], [y], scales=scales))
     assert not m.weights and list(m.constants) == ["scales"]
+
+
+@pytest.mark.parametrize("of_file", [False, True])
+def test_a_staged_function_calls_a_model_with_large_weights(of_file: bool, tmp_path: Path):
+    w = drawn(600, 600)
+    nodes = [NODE("MatMul", ["x", "w"], ["h"]), NODE("Relu", ["h"], ["y"])]
+    data = made(nodes, [value("x", "batch", 600)], [value("y", "batch", 600)], w=w)
+    (tmp_path / "large.onnx").write_bytes(data)
+    m = dlvm.onnx.load(tmp_path / "large.onnx" if of_file else data)
+    x = drawn(3, 600)
+    expected = (x @ w).clip(0)
+
+    @dlvm.function
+    def by_function(x):
+        return m.function(m.weights, x)[0] * 2
+
+    @dlvm.function
+    def by_call(x):
+        return m(x=x)["y"] * 2
+
+    for f in (by_function, by_call):
+        np.testing.assert_allclose(f(x), expected * 2, rtol=1e-4, atol=1e-4)
+    m.weights["w"] = w * 2
+    m(x)  # takes a copy
+    np.testing.assert_allclose(by_function(x), expected * 4, rtol=1e-4, atol=1e-4)

@@ -11,7 +11,6 @@ import dlvm
 
 jax = pytest.importorskip("jax", reason="the tests of StableHLO need jax: pip install jax")
 jnp, lax = jax.numpy, jax.lax
-export = pytest.importorskip("jax.export")
 
 rng = np.random.default_rng(5)
 
@@ -176,12 +175,6 @@ def test_a_loop_that_reads_what_it_wrote_stays_a_loop_of_whole_arrays():
 
     f = dlvm.stablehlo.load(lowered(running, V))
     np.testing.assert_allclose(f(V), running(V), rtol=1e-5)
-
-
-def test_bytes_of_jax_export_are_loaded():
-    exported = export.export(jax.jit(lambda x: jnp.sin(x) * 2))(X)
-    found = dlvm.stablehlo.load(exported.mlir_module_serialized)
-    np.testing.assert_allclose(found(X), np.sin(X) * 2, rtol=1e-6)
 
 
 def test_loaded_functions_are_batched():

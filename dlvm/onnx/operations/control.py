@@ -17,7 +17,7 @@ from dlvm.dsl.flow.control import cond
 from dlvm.dsl.flow.loops import scan, while_loop
 from dlvm.dsl.words.namespace import xp
 from dlvm.onnx.graphs import concrete
-from dlvm.onnx.sizes import is_known
+from dlvm.onnx.sizes import integers, is_known
 from dlvm.onnx.table import Call, Unsupported, operation
 
 from .operands import scalar
@@ -96,9 +96,9 @@ def _scan_of_batch(call: Call, lengths: Any, *operands: Any) -> Any:
 @operation("Loop", known=(0, 1), bodies=True)
 def _loop(call: Call, limit: Any = None, condition: Any = None, *start: Any) -> Any:
     body, rows = call.body("body"), len(call.node.output) - len(start)
-    steps = None if limit is None or not is_known(limit) else int(np.reshape(limit, ()))
+    steps = None if limit is None or not is_known(limit) else integers(limit)[0]
     first = np.asarray(True) if condition is None else condition
-    short = steps is not None and steps <= UNROLLED
+    short = isinstance(steps, int) and steps <= UNROLLED
     if short and all(map(is_known, (first, *start))):
         results = _unrolled(body, steps or 0, first, start, rows)
         if results is not None:
@@ -137,13 +137,15 @@ def _unrolled(
 
 
 def _counted(
-    call: Call, body: Body, steps: int | None, condition: Any, start: Sequence[Any]
+    call: Call, body: Body, steps: Any, condition: Any, start: Sequence[Any]
 ) -> tuple[Any, ...]:
     """A loop that stacks results: it must run a known number of times, whatever it computes."""
     always = is_known(condition) and bool(np.reshape(condition, ()))
     if steps is None or not always:
         raise _uncounted(call)
-    call.check_bytes(steps, 8)
+    if isinstance(steps, int):
+        call.check_bytes(steps, 8)
+    numbers = np.arange(steps) if isinstance(steps, int) else xp.arange(steps)
 
     def step(carry: Any, k: Any) -> tuple[Any, Any]:
         condition, *found = body(k, np.asarray(True), *carry)
@@ -152,7 +154,7 @@ def _counted(
         values = tuple(map(concrete, found))
         return values[: len(start)], values[len(start) :]
 
-    final, rows = scan(step, tuple(map(concrete, start)), np.arange(steps))
+    final, rows = scan(step, tuple(map(concrete, start)), numbers)
     return *final, *rows
 
 
@@ -174,12 +176,15 @@ def _until(
     call: Call, body: Body, limit: Any, condition: Any, start: Sequence[Any]
 ) -> tuple[Any, ...]:
     """A loop that runs while its condition holds, at most ``limit`` times."""
-    long = limit is None or (is_known(limit) and int(np.reshape(limit, ())) >= ENDLESS)
+    most = integers(limit)[0] if limit is not None and is_known(limit) else None
+    long = limit is None or (isinstance(most, int) and most >= ENDLESS)
     begun = is_known(condition) and bool(np.reshape(condition, ()))
 
     def goes_on(carry: Any) -> Any:
         k, condition, *_ = carry
-        return condition if limit is None else xp.logical_and(condition, k < scalar(limit))
+        if limit is None:
+            return condition
+        return xp.logical_and(condition, k < scalar(concrete(limit)))
 
     def step(carry: Any) -> Any:
         k, condition, *values = carry

@@ -29,6 +29,8 @@ def known(node: Node, xs: Sequence[Value], place: Place) -> Results:
     """An array; one number everywhere stays one number."""
     array: Array = node.attributes["value"]
     (t,) = node.types
+    if array.size > 1 and not any(array.strides):
+        return splat(array[(0,) * array.ndim], t)
     flat = array.reshape(-1)
     if flat.size > 1 and flat.tobytes() == flat[:1].tobytes() * flat.size:
         return splat(flat[0], t)

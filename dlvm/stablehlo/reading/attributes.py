@@ -13,6 +13,12 @@ from dlvm.ir import DTYPES, Array, DType, TensorType
 from .tree import unreadable
 
 TENSOR = re.compile(r"tensor<((?:[\d?]+x)*)(\w+|complex<\w+>)(?:,.*)?>")
+AXES = {
+    "input": {"b": "batch", "f": "feature"},
+    "kernel": {"i": "input_feature", "o": "output_feature"},
+    "output": {"b": "batch", "f": "feature"},
+}
+"""The letters that stand for the axes of a convolution which are not spatial."""
 PAIR = re.compile(r"(\w+) = (\[[^\]]*\]|-?\w+)")
 
 
@@ -47,7 +53,7 @@ def value_of(text: str) -> Any:
     if match := re.fullmatch(r"#stablehlo<\w+ (\w+)>", text):
         return match[1]
     if text.startswith(("#stablehlo.conv<", "#chlo.conv<")):
-        return text[text.index("<") + 1 : -1]
+        return _axes(text[text.index("<") + 1 : -1])
     if text.startswith(("#stablehlo.", "#chlo.")):
         return {k: _field(v) for k, v in PAIR.findall(text[text.index("<") + 1 : -1])}
     if text.startswith("@"):
@@ -58,6 +64,17 @@ def value_of(text: str) -> Any:
         return text == "true"
     match = re.fullmatch(r"(-?\d+)(?: : \w+)?", text)
     return int(match[1]) if match else text
+
+
+def _axes(text: str) -> dict[str, Any]:
+    """Those of a convolution: ``[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]``."""
+    found: dict[str, Any] = {}
+    for part, (operand, words) in zip(re.findall(r"\[([^\]]*)\]", text), AXES.items(), strict=True):
+        names = [w.strip() for w in part.split(",")]
+        found |= {f"{operand}_{words[w]}_dimension": names.index(w) for w in words}
+        spatial = [names.index(str(i)) for i in range(len(names) - 2)]
+        found[f"{operand}_spatial_dimensions"] = spatial
+    return found
 
 
 def _field(text: str) -> Any:
@@ -82,7 +99,8 @@ def dense_of(text: str, t: TensorType) -> Array:
 def shaped(array: Array, t: TensorType) -> Array:
     """The elements of a tensor; one of them alone stands for all."""
     shape = tuple(int(n) for n in t.shape)
-    return np.broadcast_to(array, shape) if array.size == 1 else array.reshape(shape)
+    flat = array.reshape(-1)
+    return np.broadcast_to(flat[0], shape) if flat.size == 1 else flat.reshape(shape)
 
 
 def _number(text: str, dtype: np.dtype[Any]) -> Any:

@@ -16,16 +16,13 @@ from dlvm.ir import Array, TensorType
 from .attributes import dense_of, shaped, type_of, value_of
 from .tree import Block, Node, Tree
 
-ARTIFACT = b"ML\xefR"
-"""How MLIR's own bytes begin, those of portable artifacts included."""
 
-
-def read(source: str | bytes) -> Tree:
-    """The functions of a module in text, in MLIR's bytes or in a portable artifact."""
-    mlir, ir, stablehlo = _tools()
+def read(source: str) -> Tree:
+    """The functions of a module in text."""
+    mlir, ir = _tools()
     with mlir.make_ir_context() as context:
         try:
-            module = _parsed(source, ir, stablehlo, context)
+            module = ir.Module.parse(source, context)
         except Exception as error:
             raise UserError(
                 f"stablehlo.load: {str(error).strip() or 'this is no module'}",
@@ -34,25 +31,16 @@ def read(source: str | bytes) -> Tree:
         return _tree(module)
 
 
-def _tools() -> tuple[Any, Any, Any]:
+def _tools() -> tuple[Any, Any]:
     try:
-        names = "jax._src.interpreters.mlir", "jaxlib.mlir.ir", "jaxlib.mlir.dialects.stablehlo"
-        mlir, ir, stablehlo = map(import_module, names)
+        mlir = import_module("jax._src.interpreters.mlir")
+        ir = import_module("jaxlib.mlir.ir")
     except ImportError as error:
         raise UserError(
-            "stablehlo.load reads modules through the package jax, which is not installed",
-            remedy="run pip install jax",
+            "stablehlo.load reads text through the package jax, which is not installed",
+            remedy="run pip install jax, or give it the bytes of jax.export",
         ) from error
-    return mlir, ir, stablehlo
-
-
-def _parsed(source: str | bytes, ir: Any, stablehlo: Any, context: Any) -> Any:
-    if isinstance(source, bytes) and source.startswith(ARTIFACT):
-        try:
-            return stablehlo.deserialize_portable_artifact(context, source)
-        except Exception:  # bytes of MLIR that are no artifact
-            return ir.Module.parse(source, context)
-    return ir.Module.parse(source, context)
+    return mlir, ir
 
 
 def _tree(module: Any) -> Tree:

@@ -8,9 +8,10 @@ and the derivative of a scan needs no tape.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dlvm import ops
+from dlvm.base.errors import UserError
 from dlvm.ir import Builder, Function, Op, Param, Value, splat
 from dlvm.ir.rewrite import copy_ops, mapped
 from dlvm.ops import scalar_value
@@ -32,9 +33,23 @@ class Reading:
         """The results of a block on these arguments; ``outer`` are values around it."""
         env: Env = {**outer, **dict(zip(block.params, arguments, strict=True))}
         for node in block.nodes:
-            out = self._read(node, [env[v] for v in node.operands], env)
-            env.update(zip(node.results, out, strict=True))
+            env.update(zip(node.results, self._checked(node, env), strict=True))
+        if any(v not in env for v in block.returned):
+            raise unreadable("a block", "it returns a value that is not there")
         return tuple(env[v] for v in block.returned)
+
+    def _checked(self, node: Node, env: Env) -> tuple[Value, ...]:
+        """What is read of an operation, or an error if its parts don't fit."""
+        try:
+            found = self._read(node, [env[v] for v in node.operands], env)
+        except UserError:
+            raise
+        except Exception as error:
+            raise unreadable(node.name, "its operands, attributes and types don't fit") from error
+        if (types := tuple(v.type for v in found)) != node.types:
+            stated, made = (", ".join(map(str, ts)) for ts in (node.types, types))
+            raise unreadable(node.name, f"its results are stated as {stated}, and are {made}")
+        return found
 
     def _read(self, node: Node, xs: Sequence[Value], env: Env) -> tuple[Value, ...]:
         for loop in reversed(self.counted):
@@ -288,5 +303,8 @@ def custom_call(node: Node, xs: Sequence[Value], place: Place) -> Results:
 
 @reads("stablehlo.composite")
 def composite(node: Node, xs: Sequence[Value], place: Place) -> Results:
-    """What it decomposes into."""
+    """The operation of CHLO that it stands for, or what it decomposes into."""
+    name = node.attributes.get("name")
+    if name in READERS:
+        return READERS[name](replace(node, name=name), xs, place)
     return place.blocks.run(place.blocks.tree.functions[node.attributes["decomposition"]], xs, {})

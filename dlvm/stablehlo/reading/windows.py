@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -167,21 +166,24 @@ class Layout:
     second: int
     spatial: tuple[int, ...]
 
+    @classmethod
+    def of(cls, axes: Mapping[str, Any], operand: str, first: str, second: str) -> Layout:
+        """The layout of an operand, from the axes of a convolution by their names."""
+        one, other = axes[f"{operand}_{first}_dimension"], axes[f"{operand}_{second}_dimension"]
+        return cls(one, other, tuple(axes[f"{operand}_spatial_dimensions"]))
+
     @property
     def order(self) -> tuple[int, ...]:
         """The first, the spatial ones, the second."""
         return (self.first, *self.spatial, self.second)
 
 
-def layouts(text: str) -> tuple[Layout, Layout, Layout]:
-    """``[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]``: image, taps and result."""
-    parts = [[w.strip() for w in p.split(",")] for p in re.findall(r"\[([^\]]*)\]", text)]
-    names = (("b", "f"), ("i", "o"), ("b", "f"))
-    return tuple(  # type: ignore[return-value]
-        Layout(
-            part.index(a), part.index(b), tuple(part.index(str(i)) for i in range(len(part) - 2))
-        )
-        for part, (a, b) in zip(parts, names, strict=True)
+def layouts(axes: Mapping[str, Any]) -> tuple[Layout, Layout, Layout]:
+    """Image, taps and result."""
+    return (
+        Layout.of(axes, "input", "batch", "feature"),
+        Layout.of(axes, "kernel", "input_feature", "output_feature"),
+        Layout.of(axes, "output", "batch", "feature"),
     )
 
 

@@ -182,3 +182,16 @@ def test_a_function_of_numpys_is_not_searched(fn):
     """What it can reach is all of NumPy, and nothing of the user's."""
     found = Captures([fn])
     assert not found.seen.guards and not found.arrays
+
+
+def test_a_large_array_that_nobody_can_write_to_is_compared_by_identity():
+    kept = {"w": np.ones(1 << 18)}
+    kept["w"].setflags(write=False)
+    f = dlvm.function(lambda x: x * (kept["w"] * 2)[:3])
+    np.testing.assert_array_equal(f(np.ones(3)), [2, 2, 2])
+    kept["w"] = np.full(1 << 18, 3.0)
+    kept["w"].setflags(write=False)
+    np.testing.assert_array_equal(f(np.ones(3)), [6, 6, 6])
+    kept["w"] = np.ones(1 << 18)
+    with pytest.raises(dlvm.UserError, match="too large to be compared"):
+        f(np.ones(3))
