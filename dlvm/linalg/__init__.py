@@ -11,6 +11,8 @@ from .exponentials import expm
 from .factors import QRResult as QRResult
 from .factors import cho_factor, cholesky, qr
 from .functions import spectral
+from .general import SchurResult as SchurResult
+from .general import schur
 from .least_squares import LstsqResult as LstsqResult
 from .least_squares import lstsq, matrix_rank, pinv
 from .norms import matrix_norm, norm, vector_norm
@@ -68,6 +70,7 @@ __all__ = [
     "outer",
     "pinv",
     "qr",
+    "schur",
     "slogdet",
     "solve",
     "solve_triangular",

@@ -76,6 +76,7 @@ from .factorisations.eigh import Eigh
 from .factorisations.functions import Spectral, SpectralSlope
 from .factorisations.lu import LU, Solve
 from .factorisations.qr import QR
+from .factorisations.schur import Schur
 from .factorisations.stated import Determinant, LeastSquares, LogDeterminant, PseudoInverse, Stated
 from .factorisations.svd import Svd, TallSvd
 from .factorisations.triangular import TriangularSolve
@@ -236,6 +237,7 @@ __all__ = [
     "ScatterMin",
     "ScatterMul",
     "ScatterSet",
+    "Schur",
     "SearchSorted",
     "Select",
     "ShiftLeft",

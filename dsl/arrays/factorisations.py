@@ -21,6 +21,7 @@ from dlvm.ops import (
     LeastSquares,
     LogDeterminant,
     PseudoInverse,
+    Schur,
     Solve,
     Spectral,
     TriangularSolve,
@@ -96,6 +97,12 @@ def eigen_factors(a: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenvalues and eigenvectors of what the lower triangle says."""
     values, vectors = Eigh(a.read()).results
     return fresh(values), fresh(vectors)
+
+
+def schur_factors(a: Tensor) -> tuple[Tensor, Tensor]:
+    """The real Schur form, and the orthogonal matrix that leads to it."""
+    t, z = Schur(a.read()).results
+    return fresh(t), fresh(z)
 
 
 def singular_factors(a: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -379,6 +379,11 @@ def _spectrum(d: Draft, cls: Any) -> Op:
     return cls(separated(_square(d) if cls is ops.Eigh else d.value("f", rank=2)))
 
 
+@places(ops.Schur)
+def _schur(d: Draft, cls: type[ops.Schur]) -> Op:
+    return cls(ops.StopGradient(_square(d)))
+
+
 def _reciprocal(d: Draft) -> tuple[Value, ...]:
     """A matrix with its eigenvectors, and divided differences of ``1 / w`` at 1, 2 and 3 values."""
     a = definite(_square(d))
