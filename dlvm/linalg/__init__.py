@@ -7,6 +7,9 @@ error.
 
 from dlvm.dsl.trace.suggestions import reader
 
+from .eigenpairs import EigPairs as EigPairs
+from .eigenpairs import Pairs as Pairs
+from .eigenpairs import eig_pairs, eigvals_pairs
 from .exponentials import expm
 from .factors import QRResult as QRResult
 from .factors import cho_factor, cholesky, qr
@@ -55,7 +58,9 @@ __all__ = [
     "cross",
     "det",
     "diagonal",
+    "eig_pairs",
     "eigh",
+    "eigvals_pairs",
     "eigvalsh",
     "expm",
     "inv",

@@ -72,6 +72,7 @@ from .elements.transcendental import (
 )
 from .elements.trigonometric import Acos, Asin, Atan, Atan2, Cos, Sin, Tan
 from .factorisations.cholesky import Cholesky
+from .factorisations.eigenpairs import Eigenpairs, Eigenvalues, Eigenvectors
 from .factorisations.eigh import Eigh
 from .factorisations.functions import Spectral, SpectralSlope
 from .factorisations.lu import LU, Solve
@@ -161,6 +162,9 @@ __all__ = [
     "DimSize",
     "Div",
     "Effect",
+    "Eigenpairs",
+    "Eigenvalues",
+    "Eigenvectors",
     "Eigh",
     "Elementwise",
     "EmptyTape",

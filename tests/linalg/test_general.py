@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import dlvm
+from dlvm.base.errors import UserError
 from dlvm.gen.lower.matrices import schur as loops
 from dlvm.ops.factorisations import schur
 from tests.gen.compiled import Compiled
@@ -79,3 +80,94 @@ def test_sweeps_of_schur_forms_that_come_to_no_end_give_nan(monkeypatch):
 def test_factors_of_schur_forms_have_no_derivative():
     slope = dlvm.grad(lambda x: linalg.schur(x).T.sum())(random(3))
     assert np.isnan(slope).all()
+
+
+# -- eigenvalues and eigenvectors ------------------------------------------------------------------
+
+PAIRS = dlvm.function(linalg.eig_pairs, dynamic={"x": "N,N"})
+
+
+def joined(found) -> np.ndarray:
+    """Complex numbers of their parts."""
+    return found.real + 1j * found.imag
+
+
+def distances(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """How far each number of one set is from the nearest one of the other."""
+    return np.abs(x[:, None] - y).min(1, initial=np.inf)
+
+
+@pytest.mark.drawn(3)
+@pytest.mark.parametrize("name", GENERAL)
+def test_eigenvectors_are_multiplied_by_their_eigenvalues(name):
+    for n in SIZES[1:]:
+        a = GENERAL[name](n)
+        values, vectors = PAIRS(a)
+        w, v = joined(values), joined(vectors)
+        assert np.array_equal(w[w.imag > 0], w[w.imag < 0].conj())
+        np.testing.assert_allclose(np.linalg.norm(v, axis=0), 1, atol=1e-14)
+        assert ratio(a @ v - v * w, a) < PASSED
+        size = np.abs(v)
+        first = v[np.argmax(size >= 0.75 * size.max(0), 0), np.arange(n)]
+        assert (first.real > 0).all() and (np.abs(first.imag) <= 1e-15).all()
+
+
+def test_eigenvalues_are_numpys():
+    for a in (random(5), random(20), cycle(6)):
+        expected = np.linalg.eigvals(a)
+        for found in (joined(linalg.eigvals_pairs(a)), joined(PAIRS(a).eigenvalues)):
+            assert distances(found, expected).max() < 1e-12 * len(a)
+            assert distances(expected, found).max() < 1e-12 * len(a)
+
+
+def test_matrices_that_lack_eigenvectors_repeat_them():
+    for a in (np.eye(4), np.zeros((3, 3)), np.eye(40, k=1), np.eye(3) + np.eye(3, k=1)):
+        values, vectors = PAIRS(a)
+        w, v = joined(values), joined(vectors)
+        assert np.isfinite(v).all() and ratio(a @ v - v * w, np.eye(len(a))) < PASSED
+
+
+def test_eigenvalues_of_batches_and_of_what_is_not_finite():
+    x = np.stack([random(4), random(4) * np.nan, cycle(4)])
+    values, vectors = dlvm.function(linalg.eig_pairs)(x)
+    assert np.isnan([*values.real[1], *vectors.imag[1].ravel()]).all()
+    for i in (0, 2):
+        w, v = joined(values)[i], joined(vectors)[i]
+        np.testing.assert_allclose(x[i] @ v, v * w, atol=1e-13)
+
+
+def test_values_alone_take_no_vectors():
+    call = dlvm.function(lambda x: linalg.eigvals_pairs(x).real)
+    text = call.compile(random(4)).text("optimized")
+    assert text.count("= schur ") == 1 and "scan" not in text and "lu " not in text
+
+
+def test_the_derivatives_of_eigenvalues_are_those_of_the_left_and_right_vectors():
+    a = np.array([[1.0, 4, 0], [-2, 1, 1], [0, 0.5, 3]])
+    w, v = (joined(x) for x in linalg.eig_pairs(a))
+    u = np.linalg.inv(v)
+    assert (w.imag != 0).sum() == 2
+    slopes = np.stack([np.outer(u[k], v[:, k]) for k in range(3)])
+    found = dlvm.function(dlvm.jacobian(linalg.eigvals_pairs))(a)
+    np.testing.assert_allclose(joined(found), slopes, atol=1e-13)
+    forwards = dlvm.function(lambda x, dx: dlvm.jvp(linalg.eigvals_pairs, (x,), (dx,))[1])
+    moved = forwards(a, a @ a)
+    np.testing.assert_allclose(joined(moved), (slopes * (a @ a)).sum((1, 2)), atol=1e-12)
+
+
+def test_sums_over_equal_eigenvalues_have_derivatives_and_their_vectors_have_none():
+    def f(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        values, vectors = linalg.eig_pairs(x)
+        return (values.real**3).sum(), vectors.real[0, 1]
+
+    values, vectors = dlvm.function(dlvm.jacobian(f))(np.eye(3))
+    np.testing.assert_allclose(values, 3 * np.eye(3), atol=1e-13)
+    assert np.isnan(vectors).any()
+
+
+@pytest.mark.parametrize("name", ["eig", "eigvals"])
+def test_complex_results_are_refused_by_the_name_of_their_pairs(name):
+    said = rf"dlvm\.linalg\.{name}_pairs\(x\), which gives real and imaginary parts"
+    for f in (lambda x: getattr(linalg, name)(x), lambda x: getattr(np.linalg, name)(x)):
+        with pytest.raises(UserError, match=said):
+            dlvm.function(f)(random(3))
