@@ -66,6 +66,7 @@ MATHEMATICS = (
     r"is constant (between whole numbers|on either side of zero)",
     r"moves in steps",
     r"is there to stop derivatives",
+    r"are no function of the matrix",
     r"has no (operands|result)",
 )
 

@@ -7,10 +7,15 @@ error.
 
 from dlvm.dsl.trace.suggestions import reader
 
+from .eigenpairs import EigPairs as EigPairs
+from .eigenpairs import Pairs as Pairs
+from .eigenpairs import eig_pairs, eigvals_pairs
 from .exponentials import expm
 from .factors import QRResult as QRResult
 from .factors import cho_factor, cholesky, qr
 from .functions import spectral
+from .general import SchurResult as SchurResult
+from .general import schur
 from .least_squares import LstsqResult as LstsqResult
 from .least_squares import lstsq, matrix_rank, pinv
 from .norms import matrix_norm, norm, vector_norm
@@ -53,7 +58,9 @@ __all__ = [
     "cross",
     "det",
     "diagonal",
+    "eig_pairs",
     "eigh",
+    "eigvals_pairs",
     "eigvalsh",
     "expm",
     "inv",
@@ -68,6 +75,7 @@ __all__ = [
     "outer",
     "pinv",
     "qr",
+    "schur",
     "slogdet",
     "solve",
     "solve_triangular",

@@ -72,10 +72,12 @@ from .elements.transcendental import (
 )
 from .elements.trigonometric import Acos, Asin, Atan, Atan2, Cos, Sin, Tan
 from .factorisations.cholesky import Cholesky
+from .factorisations.eigenpairs import Eigenpairs, Eigenvalues, Eigenvectors
 from .factorisations.eigh import Eigh
 from .factorisations.functions import Spectral, SpectralSlope
 from .factorisations.lu import LU, Solve
 from .factorisations.qr import QR
+from .factorisations.schur import Schur
 from .factorisations.stated import Determinant, LeastSquares, LogDeterminant, PseudoInverse, Stated
 from .factorisations.svd import Svd, TallSvd
 from .factorisations.triangular import TriangularSolve
@@ -160,6 +162,9 @@ __all__ = [
     "DimSize",
     "Div",
     "Effect",
+    "Eigenpairs",
+    "Eigenvalues",
+    "Eigenvectors",
     "Eigh",
     "Elementwise",
     "EmptyTape",
@@ -236,6 +241,7 @@ __all__ = [
     "ScatterMin",
     "ScatterMul",
     "ScatterSet",
+    "Schur",
     "SearchSorted",
     "Select",
     "ShiftLeft",

@@ -17,10 +17,13 @@ from dlvm.ops import (
     QR,
     Cholesky,
     Determinant,
+    Eigenvalues,
+    Eigenvectors,
     Eigh,
     LeastSquares,
     LogDeterminant,
     PseudoInverse,
+    Schur,
     Solve,
     Spectral,
     TriangularSolve,
@@ -96,6 +99,18 @@ def eigen_factors(a: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenvalues and eigenvectors of what the lower triangle says."""
     values, vectors = Eigh(a.read()).results
     return fresh(values), fresh(vectors)
+
+
+def schur_factors(a: Tensor) -> tuple[Tensor, Tensor]:
+    """The real Schur form, and the orthogonal matrix that leads to it."""
+    t, z = Schur(a.read()).results
+    return fresh(t), fresh(z)
+
+
+def with_eigenpairs(a: Tensor, w: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    """``w`` and ``v``, with the derivatives of eigenvalues and eigenvectors of ``a``."""
+    operands = [x.read() for x in (a, w, v)]
+    return fresh(Eigenvalues(*operands)), fresh(Eigenvectors(*operands))
 
 
 def singular_factors(a: Tensor) -> tuple[Tensor, Tensor, Tensor]:

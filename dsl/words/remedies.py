@@ -83,12 +83,14 @@ UNSIZED = {
 """Remedies for functions whose results have sizes that depend on the elements."""
 
 GRADIENT = "dlvm.grad(f)(x) gives the gradient of a function"
-OUTSIDE = "there is no {0} yet: call np.linalg.{0} outside of staged functions and pass the result"
+PAIRS = (
+    "write dlvm.linalg.{}_pairs(x), which gives real and imaginary parts, or {}h if x is symmetric"
+)
 CALLED = "call it outside of staged functions and pass the result"
 COUNTED = "it needs shapes that depend on data: call it on the results of a call"
 ADVICE = {
     **{name: f"it needs shapes that depend on data; {why}" for name, why in UNSIZED.items()},
-    **{name: OUTSIDE.format(name) for name in ("eig", "eigvals")},
+    **{name: PAIRS.format(name, name) for name in ("eig", "eigvals")},
     **dict.fromkeys(("apply_along_axis", "vectorize"), "write dlvm.vmap(f), with in_axes="),
     "fill_diagonal": "write a = dlvm.where(dlvm.eye(a.shape[0], dtype=bool), value, a)",
     "choose": "write dlvm.take_along_axis(dlvm.stack(choices), a[None], axis=0)[0]",

@@ -390,6 +390,9 @@ FACTORED = {
     "linalg.lstsq": [of(REGULAR[:, :2], W[:3]), of(REGULAR[:2], V[:2])],
     "linalg.eigh": [of(DEFINITE), of(REGULAR, "U")],
     "linalg.eigvalsh": [of(DEFINITE), of(REGULAR, "L")],
+    "linalg.eigvals_pairs": [of(REGULAR), of(MANY)],
+    "linalg.eig_pairs": [of(np.array([[1.0, 4, 0], [-2, 1, 1], [0, 0.5, 3]]))],
+    "linalg.schur": [of(REGULAR), of(MANY)],
     "linalg.svd": [of(REGULAR[:, :2], False), of(MANY)],
     "linalg.svdvals": [of(REGULAR[:, :2]), of(MANY)],
     "linalg.pinv": [of(REGULAR[:, :2]), of(MANY, rtol=1e-9)],
@@ -422,6 +425,7 @@ NO_SLOPE = {
     "stop_gradient": "it is there to stop derivatives",
     "nextafter": "it moves in steps",
     "bitcast": "it moves in steps",
+    "linalg.schur": "its factors are no function of the matrix",
     "linalg.cho_factor": "it gives the matrix that cholesky gives, and a bool",
     "from_dlpack": "it takes arrays that are not staged",
 }

@@ -379,6 +379,21 @@ def _spectrum(d: Draft, cls: Any) -> Op:
     return cls(separated(_square(d) if cls is ops.Eigh else d.value("f", rank=2)))
 
 
+@places(ops.Eigenpairs)
+def _eigenpairs(d: Draft, cls: Any) -> Op:
+    """Those of a symmetric matrix, whose imaginary parts are 0."""
+    x = separated(_square(d))
+    a = (x + ops.transposed(x)) * 0.5
+    w, v = ops.Eigh(a).results
+    w = ops.Reshape(w, (*w.shape[:-1], 1, w.shape[-1]))
+    return cls(a, *(ops.Concat((y, splat(0.0, y.type)), y.type.rank - 2) for y in (w, v)))
+
+
+@places(ops.Schur)
+def _schur(d: Draft, cls: type[ops.Schur]) -> Op:
+    return cls(ops.StopGradient(_square(d)))
+
+
 def _reciprocal(d: Draft) -> tuple[Value, ...]:
     """A matrix with its eigenvectors, and divided differences of ``1 / w`` at 1, 2 and 3 values."""
     a = definite(_square(d))

@@ -18,11 +18,12 @@ from dlvm.gen.lower.elements import Pull
 from dlvm.gen.lower.products import matrix_in_memory
 from dlvm.ir import BOOL, I64, Dim, Function, Value
 from dlvm.ir.positions import Index
-from dlvm.ops import LU, QR, Cholesky, Eigh, Factorisation, Svd, TriangularSolve
+from dlvm.ops import LU, QR, Cholesky, Eigh, Factorisation, Schur, Svd, TriangularSolve
 
 from .blocks import STEP, Factors, Span, Triangle, block, panels, solve, subtract, widths_for
 from .eigenvalues import eigh
 from .reflections import qr
+from .schur import schur
 from .singular_values import svd
 from .workspace import Matrix, Work
 
@@ -50,6 +51,8 @@ def factorise(pull: Pull, body: Function, targets: Mapping[Value, Buffer]) -> No
                 qr(work, op, line)
             case Eigh():
                 eigh(work, op, line)
+            case Schur():
+                schur(work, op, line)
             case Svd():
                 svd(work, op, line)
             case _:
