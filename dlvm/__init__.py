@@ -32,7 +32,7 @@ from dlvm.dsl.trace.configuration import static
 from dlvm.dsl.trace.defaults import default_dtype
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.specs import spec
-from dlvm.dsl.words.names import every_name, lookup
+from dlvm.dsl.words.names import PUBLIC, every_name, lookup
 from dlvm.dsl.words.origins import user_origin
 from dlvm.ir import Module
 from dlvm.ir import parse as _parse
@@ -178,6 +178,8 @@ ERRORS = {n for n, x in vars(errors).items() if isinstance(x, type) and issubcla
 
 
 def __getattr__(name: str) -> Any:
+    if name in PUBLIC and name[0] != "_":
+        return PUBLIC[name]
     if name in ERRORS:
         return getattr(errors, name)
     if name in LATER:

@@ -7,12 +7,12 @@ mode of the caller's thread. Machine code sets its own mode.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache
 
 ROOM = 1024
 """Size in bytes of a buffer for the C library's ``fenv_t``, which is smaller."""
+_Mode = ctypes.c_char * ROOM
 
 
 @cache
@@ -31,21 +31,34 @@ def _library() -> tuple[Callable[..., int], Callable[..., int], ctypes.c_void_p]
     return read, write, ctypes.c_void_p(fresh)
 
 
-@contextmanager
-def standard_mode() -> Generator[None]:
+ONE, HALF = 1.0, 0.5
+NORMAL, DENORMAL = 2.0**-1022, 2.0**-1074
+
+
+def _is_standard() -> bool:
+    """Whether this thread rounds to nearest and has denormal numbers, as its arithmetic shows."""
+    nearest = ONE + NORMAL == ONE == ONE - NORMAL
+    return nearest and NORMAL * HALF != 0.0 and DENORMAL * ONE != 0.0
+
+
+class standard_mode:
     """Runs a block with rounding to nearest and denormal numbers, then restores the caller's mode.
 
     If the C library has no such functions, the block runs in the caller's mode.
     """
-    found = _library()
-    if found is None:
-        yield
-        return
-    read, write, fresh = found
-    before = ctypes.create_string_buffer(ROOM)
-    read(before)
-    write(fresh)
-    try:
-        yield
-    finally:
-        write(before)
+
+    __slots__ = ("_before",)
+
+    def __init__(self) -> None:
+        self._before: ctypes.Array[ctypes.c_char] | None = None
+
+    def __enter__(self) -> None:
+        if not _is_standard() and (found := _library()) is not None:
+            read, write, fresh = found
+            self._before = _Mode()
+            read(self._before)
+            write(fresh)
+
+    def __exit__(self, *error: object) -> None:
+        if self._before is not None and (found := _library()) is not None:
+            found[1](self._before)

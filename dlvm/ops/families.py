@@ -266,6 +266,16 @@ class Factorisation(Op):
         return t
 
 
+def runs_reference(op: Op) -> bool:
+    """Whether ``run`` gives what the reference gives, where all sizes are known: it does no more,
+    or it widens half precisions and there are none.
+    """
+    types = (*(v.type for v in op.operands), *op.result_types)
+    halves = any(t.dtype.compute is not t.dtype for t in types)
+    run = type(op).run
+    return run is Op.run or (run in (Elementwise.run, Factorisation.run) and not halves)
+
+
 class Movement(Op):
     """Each result element is an operand's element, found by an index map."""
 

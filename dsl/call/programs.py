@@ -264,8 +264,12 @@ class Programs:
         label = self.source.label
         if self._count == self._bounds.compiles:
             reasons = "; ".join(c.reason for c in [*self._compiles][-3:])
-            known = [made.signature for made in self._made if made.signature != signature]
-            advice = (advised_alone if self.source.alone else advised)(known, signature)
+            others = [made for made in self._made if made.signature != signature]
+            if self.source.alone:
+                same = [made.signature for made in others if not made.state.changes()]
+                advice = advised_alone(same, signature)
+            else:
+                advice = advised([made.signature for made in others], signature)
             nth = self._bounds.ordinal
             warned(
                 f"{label} compiles for the {nth} time, the last ones as {reasons}: {advice}", None

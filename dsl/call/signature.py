@@ -116,7 +116,7 @@ def advised(known: Sequence[Signature], new: Signature) -> str:
 
 
 def advised_alone(known: Sequence[Signature], new: Signature) -> str:
-    """Advice about many compiles of calls without a decorator."""
+    """Advice about many compiles of calls without a decorator; the known ones capture the same."""
     if any((s.names, s.tree) == (new.names, new.tree) and s.static == new.static for s in known):
         return "call it in a function that leaves sizes open, @dlvm.function(dynamic=True)"
     return "call it in a function of yours under @dlvm.function, or pass what changes as an array"

@@ -1,7 +1,7 @@
 """Public functions: in a trace they record operations, outside of one they compute at once.
 
-Outside a trace a public function writes its operations into a scope of its own and the
-interpreter runs them by the references, so that both ways have one meaning.
+Outside a trace the references of these operations compute the results (``records``), so that both
+ways have one meaning.
 """
 
 from __future__ import annotations
@@ -11,30 +11,20 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
-import numpy as np
-
-from dlvm.base.debugging import contexts, looks
-from dlvm.base.errors import UserError
-from dlvm.base.floating import standard_mode
 from dlvm.dsl.trace.facing import entry, faced
-from dlvm.dsl.trace.kinds import as_int, counted
-from dlvm.dsl.trace.looking import look
-from dlvm.dsl.trace.operands import staged
-from dlvm.dsl.trace.scopes import Scope, Trace, current, is_array, user_origin
+from dlvm.dsl.trace.scopes import current, is_array, user_origin
 from dlvm.dsl.trace.sizes import bare
-from dlvm.dsl.trace.tensor import READ_ONLY, Tensor
+from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.layout import Copied, Ordered, Placed, existing
 from dlvm.dsl.words.names import PUBLIC
-from dlvm.ir import Array, Function, Module
-from dlvm.ir.interpret import Interpreter
 
-from .spelling import by_our_names
+from .records import Compute, Records
+from .spelling import as_ours, shown
 
 F = TypeVar("F", bound=Callable[..., Any])
-Compute = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 PACKAGES = ("nn.", "random.", "linalg.")
 """Names of functions of many operations, which run as programs outside of a trace, too."""
-PROGRAMS: list[Callable[[str, Callable[..., Any], Compute], Compute]] = []
+PROGRAMS: list[Callable[[str, Callable[..., Any], Records], Compute]] = []
 """Makes what runs such a function as a program; ``dlvm.dsl`` registers it."""
 
 
@@ -50,27 +40,21 @@ def public(
     """
 
     def register(fn: F) -> F:
+        ours = functools.partial(as_ours, name, fn)
         outside: list[Compute] = []
 
         @entry
         @functools.wraps(fn)
         def call(*args: Any, **kwargs: Any) -> Any:
             scope = current()
-            try:
-                args, kwargs = bare(args), bare(kwargs)
-            except RecursionError as error:
-                raise faced(error, name, fn, args, kwargs)  # noqa: B904  # it says from what
             if scope is not None and scope.builder.origin is not None:  # inside of another one
-                return fn(*args, **kwargs)
+                return fn(*bare(args), **bare(kwargs))
             try:
-                kwargs = by_our_names(name, fn, kwargs) if kwargs else kwargs
-                if counts := counted(name, fn):
-                    args = tuple(as_int(x) if i in counts else x for i, x in enumerate(args))
-                    kwargs = {k: as_int(v) if k in counts else v for k, v in kwargs.items()}
                 if scope is None:
                     if not outside:
-                        outside.append(_outside(name, fn, call, views))
+                        outside.append(_outside(name, call, Records(fn, ours, views)))
                     return outside[0](args, kwargs)
+                args, kwargs = ours(args, kwargs)
                 scope.builder.origin = user_origin()
                 try:
                     found = fn(*args, **kwargs)
@@ -82,7 +66,7 @@ def public(
                 finally:
                     scope.builder.origin = None
             except Exception as error:
-                raise faced(error, name, fn, args, kwargs)  # noqa: B904  # it is it
+                raise faced(error, name, fn, *shown(ours, args, kwargs))  # noqa: B904  # it is it
 
         call.__name__ = call.__qualname__ = name
         if "." in name:  # dlvm.nn.relu is found under this name, as pickle asks
@@ -95,16 +79,13 @@ def public(
     return register
 
 
-def _outside(name: str, fn: Callable[..., Any], call: Callable[..., Any], views: bool) -> Compute:
+def _outside(name: str, call: Callable[..., Any], records: Records) -> Compute:
     """What computes a public function outside of a trace."""
-
-    def references(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return compute(fn, args, kwargs, views)
-
-    if views or not name.startswith(PACKAGES):
-        return references
-    (programs,) = PROGRAMS
-    return programs(name, call, references)
+    if records.views or not name.startswith(PACKAGES):
+        return records
+    (make,) = PROGRAMS
+    programs = make(name, call, records)
+    return lambda args, kwargs: programs(*records.ours(args, kwargs))
 
 
 def _with_device(fn: Callable[..., Any]) -> inspect.Signature:
@@ -127,15 +108,6 @@ def exported(name: str, views: bool = False) -> Callable[[F], F]:
         return cast("F", PUBLIC[name])
 
     return register
-
-
-def _shared(array: Array, x: Tensor) -> Array:
-    """A result that shares memory with an operand, and can be assigned into if ``x`` could be."""
-    if x.held != READ_ONLY:
-        return array
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 def in_order(found: Any, operands: Sequence[Any]) -> Any:
@@ -164,51 +136,3 @@ def like(found: Tensor, x: Tensor) -> Tensor:
     if x.laid is not None and found.ndim > 1:
         found.laid = Copied(found.type.shape, [x.placed])
     return found
-
-
-def compute(
-    fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], views: bool = False
-) -> Any:
-    """Call a public function on plain arrays: its operations, run by their references.
-
-    Results are copied where they share memory with an operand, unless they may be ``views``.
-    """
-    import optree
-
-    trace = Trace(fn.__name__, find=lambda array: "x")
-    with Scope(trace, None, fn.__name__) as scope:
-        scope.builder.origin = user_origin()
-        leaves, tree = optree.tree_flatten(fn(*args, **kwargs), namespace="dlvm")  # pyright: ignore[reportUnknownMemberType, reportArgumentType]
-        arrays = [staged(leaf) for leaf in leaves]
-        results = tuple(a.read() for a in arrays)
-    captured = list(trace.arrays.values())
-    params = tuple(c.param for c in captured)
-    function = Function("eager", params, tuple(scope.builder.ops), results)
-    with np.errstate(all="ignore"), standard_mode():
-        module, given = Module((function,)), [c.array for c in captured]
-        found = _interpreted(module, given)
-        if contexts and (looked := looks()).at_numbers:
-            names = [f"argument {i}" for i, _ in enumerate(params)]
-            look((lambda: module, lambda: module), given, names, found, looked)
-    pairs = zip(found, arrays, strict=True)
-    return tree.unflatten(
-        [_shared(a, x) if views and x.held else _owned(a, given) for a, x in pairs]
-    )
-
-
-def _interpreted(module: Module, arrays: Sequence[Array]) -> Sequence[Array]:
-    """The results by the references; a reference that fails is a bug, reported with its module."""
-    try:
-        return Interpreter(module).call(module.main, arrays)
-    except (UserError, MemoryError, RecursionError):
-        raise
-    except Exception as error:
-        from dlvm.trust.guard import reported
-
-        raise reported(module, "interpret", error, lambda: None, arrays) from error
-
-
-def _owned(array: Array, operands: Sequence[Array]) -> Array:
-    """The array, or a copy where it is read-only or may share memory with an operand."""
-    free = array.flags.writeable and not any(np.may_share_memory(array, x) for x in operands)
-    return array if free else array.copy()

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 
 from dlvm.base.errors import ArgumentError
+from dlvm.dsl.trace.kinds import as_int, counted
+from dlvm.dsl.trace.sizes import bare
 from dlvm.dsl.words.remedies import ADVICE, OURS
 
 Parameters = Mapping[str, inspect.Parameter]
@@ -22,6 +24,29 @@ FREE = ("kind", "assume_unique", "overwrite_input", "optimize", "subok", "like")
 """Options that say how NumPy computes, or what class it gives: they change no value."""
 NEUTRAL: dict[str, tuple[Any, ...]] = {"order": ("C", "A", "K"), "device": ("cpu",)}
 """Values that change nothing, besides None and NumPy's default."""
+
+
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+def as_ours(
+    name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Arguments:
+    """Arguments of a call as our function takes them: by our names, with counts of Python's."""
+    args, kwargs = bare(args), bare(kwargs)
+    kwargs = by_our_names(name, fn, kwargs) if kwargs else kwargs
+    if counts := counted(name, fn):
+        args = tuple(as_int(x) if i in counts else x for i, x in enumerate(args))
+        kwargs = {k: as_int(v) if k in counts else v for k, v in kwargs.items()}
+    return args, kwargs
+
+
+def shown(ours: Callable[..., Arguments], args: Any, kwargs: Any) -> Arguments:
+    """The arguments that the error of a call shows: those of ours, if they are understood."""
+    try:
+        return ours(args, kwargs)
+    except Exception:
+        return args, kwargs
 
 
 def by_our_names(name: str, fn: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:

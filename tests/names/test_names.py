@@ -173,6 +173,7 @@ def test_counts_may_be_whole_numbers_of_numpys(name: str, interpreted: None):
 
 @pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", KNOWN)
+@pytest.mark.filterwarnings("ignore:vmap_lambda compiles for the hundredth time")
 def test_a_batch_is_its_rows(name: str, interpreted: None):
     for form in forms_of(name):
         if not form.has_floats or name in ("from_dlpack",):

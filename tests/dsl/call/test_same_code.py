@@ -210,5 +210,16 @@ def test_no_more_than_64_programs_are_kept_of_a_stand_in():
     assert len(staged.programs._made) == 64
 
 
+def test_the_hundredth_compile_for_another_captured_number_advises_an_argument(monkeypatch):
+    monkeypatch.setenv("DLVM_INTERPRET", "1")
+
+    def slope(x, scale):
+        return dlvm.grad(lambda x: (x * scale).sum())(x)
+
+    with pytest.warns(dlvm.TraceWarning, match="hundredth time.*pass what changes as an array"):
+        for k in range(102):
+            slope(np.ones(1 + k % 2), float(k))
+
+
 def _here(f):
     return "no_more_than_64" in f.__qualname__

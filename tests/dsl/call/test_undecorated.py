@@ -12,6 +12,7 @@ import dlvm
 from dlvm import linalg, nn, optim, random
 from dlvm.dsl.call import undecorated
 from dlvm.dsl.elements import eager
+from dlvm.dsl.elements.records import Record
 from dlvm.ir.interpret import Interpreter
 
 pytestmark = pytest.mark.undecorated
@@ -23,8 +24,9 @@ X = np.arange(12, dtype=np.float32).reshape(3, 4) / 7
 def interpreted(monkeypatch):
     """The number of calls that the references computed."""
     calls = []
-    run = Interpreter.call
-    monkeypatch.setattr(Interpreter, "call", lambda *a: calls.append(1) or run(*a))
+    for cls, name in ((Interpreter, "call"), (Record, "__call__")):
+        run = getattr(cls, name)
+        monkeypatch.setattr(cls, name, lambda *a, run=run: calls.append(1) or run(*a))
     return calls
 
 
