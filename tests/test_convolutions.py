@@ -280,9 +280,9 @@ def test_what_follows_a_convolution_with_channels_first_is_computed_in_its_produ
 
 @pytest.mark.parametrize("batch", [1, 3])
 @pytest.mark.parametrize("groups", [1, 2])
-@pytest.mark.parametrize("size", [7, 17])
+@pytest.mark.parametrize("size", [7, 24])
 def test_the_order_of_channels_changes_no_bit(batch: int, groups: int, size: int):
-    x, w = (RNG.normal(size=s) for s in ((batch, 8, size, size), (6, 8 // groups, 3, 3)))
+    x, w = (RNG.normal(size=s) for s in ((batch, 8, size, size), (34, 8 // groups, 3, 3)))
     options: dict[str, Any] = {"stride": (2, 1), "padding": 1, "groups": groups}
     first = dlvm.function(lambda x, w: dlvm.nn.conv(x, w, layout="channels_first", **options))
     last = dlvm.function(lambda x, w: dlvm.nn.conv(x, w, **options))

@@ -43,7 +43,7 @@ KNOWN = {
     "dlvm.gen.program": 16,
     "dlvm.gen.tune": 1,
     "dlvm.onnx.exporting": 38,
-    "dlvm.opt.algebra": 131,
+    "dlvm.opt.algebra": 133,
     "dlvm.opt.kernels": 17,
     "dlvm.opt.laws": 15,
     "dlvm.opt.recompute": 4,

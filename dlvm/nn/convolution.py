@@ -40,6 +40,9 @@ FEW_PLACES = 255
 The gradient of 3 x 3 windows of eight images of 256 channels and 14 x 14 places took 66 ms in one
 product and 89 in one for each, of 64 channels and 56 x 56 places 68 and 64 (f32, one thread).
 """
+FEW_ROWS = 16
+"""Outputs of each of several groups from which on: 32 groups of 8, 14 x 14 places, took 0.26 ms in
+products of all places and 0.38 ms in one for each image, 4 groups of 32, 28 x 28, 0.74 and 0.72."""
 TERMS = 64
 """Most terms of a sum over taps, which is a program of that length: 7 x 7 taps compile in 1.3 s."""
 
@@ -295,9 +298,12 @@ def _products(x: Any, w: Any, slides: _Slides) -> Any:
 def _products_by_image(x: Any, w: Any, slides: _Slides) -> Any:
     """One product for each image, whose columns are places, as channels come first in memory.
 
-    None for several images of few places each: the weights would be packed for each of them.
+    None for several images of few places each, as the weights would be packed for each of them, and
+    for many groups that give little, as the windows would be for few rows.
     """
     groups, count = slides.groups, x.ndim - 2
+    if groups > 1 and not at_least(w.type.shape[-1], FEW_ROWS * groups):
+        return None
     *window, inside, out = w.type.shape
     batch, taps = x.type.shape[0], product((*window, inside))
     if groups > 1:
