@@ -7,6 +7,8 @@ import html
 import re
 from collections.abc import Sequence
 
+import numpy as np
+
 FONT = 'font-family="ui-monospace, Menlo, Consolas, monospace" font-size="12"'
 
 
@@ -82,3 +84,11 @@ def _svg(width: int, height: int, *parts: str) -> str:
     white = f'<rect width="{width}" height="{height}" fill="white"/>'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} {FONT}>'
     return "\n".join((head, white, *parts, "</svg>", ""))
+
+
+def scatter(points: np.ndarray, title: str, width: int = 480) -> str:
+    """Points (count, 2) as dots."""
+    low, high = points.min(0), points.max(0)
+    places = 20 + (width - 40) * (points - low) / (high - low)
+    dots = [f'<circle cx="{x:.1f}" cy="{width + 20 - y:.1f}" r="1.5"/>' for x, y in places]
+    return _svg(width, width + 20, f'<text x="20" y="16">{html.escape(title)}</text>', *dots)

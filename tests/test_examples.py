@@ -63,6 +63,13 @@ def test_the_bound_of_an_autoencoder_beats_places_by_themselves(tmp_path: Path):
     assert figure(r"before training (-[\d.]+)", shown) < alone - 10
 
 
+def test_diffusion_without_a_decorator_finds_a_spiral(tmp_path: Path):
+    shown = run("ddpm", tmp_path, "--steps", 1000)
+    assert figure(r"at the end ([\d.]+)", shown) < 0.6
+    noise = figure(r"of noise from it ([\d.]+)", shown)
+    assert figure(r"from the spiral ([\d.]+)", shown) < noise / 2
+
+
 def test_lbfgs_finds_minima_that_are_known(tmp_path: Path):
     shown = run("lbfgs", tmp_path, "--dimensions", 2, 40)
     assert figure(r"none is further than ([\d.e-]+)", shown) < 1e-7
