@@ -168,18 +168,18 @@ GENERAL = [
     general(
         before_reshape,
         lambda x, y, b: Add(
-            Reshape(Matmul(x, y), (1, 2, 3, 2)), Broadcast(b, (1, 2, 3, 2), (0, 1))
+            Reshape(Matmul(x, y), (1, 2, 4, 8)), Broadcast(b, (1, 2, 4, 8), (0, 1))
         ),
         "n[2,2]",
-        "n[2,6]",
+        "n[2,32]",
         "n[1,2]",
     ),
     general(
         before_reshape,
-        lambda x, y, z: Add(z, Reshape(Matmul(x, y), (2, 3, 2))),
+        lambda x, y, z: Add(z, Reshape(Matmul(x, y), (2, 4, 8))),
         "n[2,2]",
-        "n[2,6]",
-        "n[2,3,2]",
+        "n[2,32]",
+        "n[2,4,8]",
     ),
 ]
 
