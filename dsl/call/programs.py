@@ -266,7 +266,7 @@ class Programs:
             reasons = "; ".join(c.reason for c in [*self._compiles][-3:])
             others = [made for made in self._made if made.signature != signature]
             if self.source.alone:
-                same = [made.signature for made in others if not made.state.changes()]
+                same = [made.signature for made in others if not any(made.state.changes())]
                 advice = advised_alone(same, signature)
             else:
                 advice = advised([made.signature for made in others], signature)

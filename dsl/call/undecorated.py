@@ -29,6 +29,7 @@ from .function import StagedFunction
 
 P = ParamSpec("P")
 R = TypeVar("R")
+MISSING: Any = object()
 REMEMBERED = 64
 """Number of patterns of arguments, and of calls that can't be staged, that are remembered."""
 NUMBERS = frozenset((int, float, bool))
@@ -67,7 +68,9 @@ class Undecorated:
             return self._references(args, kwargs)
         values = (*args, *kwargs.values()) if kwargs else args
         pattern = (len(args), *kwargs), tuple(map(_form, values))
-        staged = self._staged[pattern] if pattern in self._staged else self._of(pattern)
+        staged = self._staged.get(pattern, MISSING)
+        if staged is MISSING:
+            staged = self._of(pattern)
         if staged is None or (self._refused and _settings(pattern, values) in self._refused):
             return self._references(args, kwargs)
         try:

@@ -89,16 +89,15 @@ class Records:
         """The results for plain arguments."""
         arrays: list[Array] = []
         key = None if contexts else _key_of_call(args, kwargs, arrays)
-        if key in self._kept:
-            record = self._kept[key]
-            if record is not None:
-                try:
-                    return record(arrays)
-                except Exception:  # the error is that of the call as written
-                    pass
-        elif key in self._seen:
+        record = None if key is None else self._kept.get(key)
+        if record is not None:
+            try:
+                return record(arrays)
+            except Exception:  # the error is that of the call as written
+                pass
+        elif key in self._seen and key not in self._kept:
             return self._recorded(key, args, kwargs, arrays)
-        elif key is not None:
+        elif key is not None and key not in self._seen:
             self._remember(key)
         return self._written(args, kwargs).computed(self.views)
 

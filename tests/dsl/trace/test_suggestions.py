@@ -47,7 +47,9 @@ def a_result_of_unknown_size(x):
     return dlvm.nonzero(x)  # here
 
 
-@wrong(AttributeError, "'dlvm.linalg' has no attribute 'eig'", r"write dlvm\.linalg\.eig_pairs\(x\)")
+@wrong(
+    AttributeError, "'dlvm.linalg' has no attribute 'eig'", r"write dlvm\.linalg\.eig_pairs\(x\)"
+)
 def eigenvalues(x):
     return dlvm.linalg.eig(x)  # here
 
