@@ -29,12 +29,12 @@ def test_bits_are_those_of_arguments():
 
 def test_ten_calls_read_weights_that_were_turned_once():
     made = layer.bind(w=WEIGHTS).compile(IMAGES)
-    assert "[3,3,16,32]" in layer.compile(IMAGES, WEIGHTS).text("kernels"), "turned in each call"
-    assert "[3,3,16,32]" not in made.text("kernels")
+    assert "[32,3,3,16]" in layer.compile(IMAGES, WEIGHTS).text("kernels"), "turned in each call"
+    assert "[32,3,3,16]" not in made.text("kernels")
     (turned,) = constants(made)
     before = turned.copy()
     results = [made(IMAGES).tobytes() for _ in range(10)]
-    assert len(set(results)) == 1 and turned.shape == (144, 32)
+    assert len(set(results)) == 1 and turned.shape == (32, 144)
     np.testing.assert_array_equal(turned, before)
     assert constants(made)[0] is turned
 
