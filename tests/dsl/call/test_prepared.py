@@ -34,7 +34,7 @@ def test_ten_calls_read_weights_that_were_turned_once():
     (turned,) = constants(made)
     before = turned.copy()
     results = [made(IMAGES).tobytes() for _ in range(10)]
-    assert len(set(results)) == 1 and turned.shape == (32, 144)
+    assert len(set(results)) == 1 and turned.shape == (1, 32, 144)
     np.testing.assert_array_equal(turned, before)
     assert constants(made)[0] is turned
 
