@@ -24,14 +24,25 @@ from .convolution import conv, conv_transpose
 from .dense import dense, embedding
 from .distances import binary_cross_entropy_with_logits, huber_loss, kl_div, l1_loss, mse_loss
 from .dropout import dropout
-from .layers import BatchNorm, Dropout, Embedding, GroupNorm, LayerNorm, Linear, RMSNorm
+from .layers.basic import BatchNorm, Dropout, Embedding, GroupNorm, LayerNorm, Linear, RMSNorm
+from .layers.images import (
+    AdaptiveAvgPool,
+    AdaptiveMaxPool,
+    AvgPool,
+    Conv,
+    ConvTranspose,
+    Flatten,
+    MaxPool,
+    Upsample,
+)
+from .layers.networks import MLP, Lambda, MultiHeadAttention, Sequential
+from .layers.recurrent import GRU, LSTM, RNN
 from .losses import cross_entropy
-from .networks import MLP, Lambda, MultiHeadAttention, Sequential
 from .normalised import log_softmax, one_hot, softmax
 from .norms import batch_norm, group_norm, layer_norm, rms_norm
-from .pooling import avg_pool, max_pool
+from .pooling import adaptive_avg_pool, adaptive_max_pool, avg_pool, max_pool
 from .recurrent import gru, gru_cell, lstm, lstm_cell, rnn, rnn_cell
-from .recurrent_layers import GRU, LSTM, RNN
+from .resizing import interpolate
 
 swish = silu
 
@@ -40,16 +51,26 @@ __all__ = [
     "LSTM",
     "MLP",
     "RNN",
+    "AdaptiveAvgPool",
+    "AdaptiveMaxPool",
+    "AvgPool",
     "BatchNorm",
+    "Conv",
+    "ConvTranspose",
     "Dropout",
     "Embedding",
+    "Flatten",
     "GroupNorm",
     "Lambda",
     "LayerNorm",
     "Linear",
+    "MaxPool",
     "MultiHeadAttention",
     "RMSNorm",
     "Sequential",
+    "Upsample",
+    "adaptive_avg_pool",
+    "adaptive_max_pool",
     "avg_pool",
     "batch_norm",
     "binary_cross_entropy_with_logits",
@@ -69,6 +90,7 @@ __all__ = [
     "hard_silu",
     "hard_tanh",
     "huber_loss",
+    "interpolate",
     "kl_div",
     "l1_loss",
     "layer_norm",

@@ -69,6 +69,13 @@ OURS = {
     "neg": "negative",
     **dict.fromkeys(("mm", "bmm"), "matmul"),
     "custom_gradient": "custom_vjp",
+    **{
+        f"{name}{axes}d": f"nn.{name}"
+        for name in ("Conv", "ConvTranspose", "MaxPool", "AvgPool", "AdaptiveMaxPool")
+        for axes in (1, 2, 3)
+    },
+    **{f"AdaptiveAvgPool{axes}d": "nn.AdaptiveAvgPool" for axes in (1, 2, 3)},
+    **{f"BatchNorm{axes}d": "nn.BatchNorm" for axes in (1, 2, 3)},
 }
 """Names in NumPy, ``math`` and other libraries, and our names for the same functions."""
 

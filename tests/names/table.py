@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from dlvm import nn
+
 from .forms import counted, drawn
 
 # ruff: noqa: RUF024  (names share a list of calls, which nobody changes)
@@ -250,6 +252,11 @@ TABLE: dict[str, list[Entry]] = {
     ],
     "nn.max_pool": [of(drawn(2, 5, 2), 2), of(drawn(1, 4, 5, 2), 3, 2, ((1, 1), (0, 1)))],
     "nn.avg_pool": [of(drawn(2, 5, 2), 2), of(drawn(1, 4, 4, 2), 3, 2, "SAME", False)],
+    **{
+        f"nn.adaptive_{n}_pool": [of(drawn(2, 5, 2), 3), of(drawn(1, 4, 5, 2), (2, 3))]
+        for n in ("avg", "max")
+    },
+    "nn.interpolate": [of(drawn(2, 5, 2), 3), of(drawn(1, 3, 2, 2), scale_factor=2)],
     "nn.gelu": [of(X), of(X, approximate=False)],
     **{f"nn.{n}": [of(X), of(X, 0), of(V)] for n in ("softmax", "log_softmax")},
     "nn.cross_entropy": [of(X, LABELS), of(X, counted(4, below=3), 0)],
@@ -302,19 +309,8 @@ SILENT = {
     "nn.batch_norm": "no derivative flows through the state that it gives",
     **{
         f"nn.{n}": "it makes a tree of parameters"
-        for n in (
-            *(
-                "BatchNorm",
-                "Dropout",
-                "Embedding",
-                "GRU",
-                "GroupNorm",
-                "LSTM",
-                "Lambda",
-                "LayerNorm",
-            ),
-            *("Linear", "MLP", "MultiHeadAttention", "RMSNorm", "RNN", "Sequential"),
-        )
+        for n in nn.__all__
+        if isinstance(getattr(nn, n), type)
     },
     "empty": "its elements are whatever is there",
     "empty_like": "its elements are whatever is there",

@@ -17,6 +17,8 @@ KEY = dlvm.random.key(1)
 RNG = np.random.default_rng(5)
 ROWS = RNG.normal(size=(3, 4))
 STEPS = RNG.normal(size=(2, 3, 4))
+IMAGES = RNG.normal(size=(2, 3, 3, 4))
+LONG = RNG.normal(size=(2, 5, 4))
 IDS = np.array([[0, 2, 1], [4, 4, 0]])
 
 
@@ -49,11 +51,23 @@ LAYERS = {
     "RNN": (nn.RNN(KEY, 4, 3, dtype="f64"), STEPS),
     "GRU": (nn.GRU(KEY, 4, 3, dtype="f64"), STEPS),
     "LSTM": (nn.LSTM(KEY, 4, 3, dtype="f64"), STEPS),
+    "Conv": (nn.Conv(KEY, 4, 6, 3, (2, 1), 1, groups=2, dtype="f64"), IMAGES),
+    "Conv of sequences": (nn.Conv(KEY, 4, 3, (2,), dilation=2, bias=False, dtype="f64"), LONG),
+    "ConvTranspose": (
+        nn.ConvTranspose(KEY, 4, 6, (3, 2), 2, 1, (1, 0), groups=2, dtype="f64"),
+        IMAGES,
+    ),
+    "MaxPool": (nn.MaxPool(2, padding=1), IMAGES),
+    "AvgPool": (nn.AvgPool((2, 3), 1), IMAGES),
+    "AdaptiveMaxPool": (nn.AdaptiveMaxPool((None, 2)), IMAGES),
+    "AdaptiveAvgPool": (nn.AdaptiveAvgPool((2, None)), IMAGES),
+    "Flatten": (nn.Flatten(), IMAGES),
+    "Upsample": (nn.Upsample(scale_factor=2, mode="linear"), IMAGES),
     "MultiHeadAttention": (nn.MultiHeadAttention(KEY, 2, 4, dtype="f64"), STEPS),
 }
 
 
-LEARNS = [name for name in LAYERS if name not in ("Dropout", "Lambda")]
+LEARNS = [name for name, (layer, *_) in LAYERS.items() if dlvm.tree.leaves(layer)]
 """Those that have parameters."""
 
 
@@ -91,7 +105,7 @@ def test_staged_is_unstaged_and_the_gradient_has_the_structure_of_the_layer(name
 def test_derivatives_to_second_order_are_those_of_differences(name: str, monkeypatch):
     monkeypatch.setenv("DLVM_INTERPRET", "1")
     layer, x, run = case(name)
-    gradcheck(run, layer, x, order=2, elements=1)
+    gradcheck(run, layer, x, order=2, elements=1 if name in LEARNS else 4)
 
 
 @pytest.mark.parametrize("name", LEARNS)

@@ -10,11 +10,11 @@ from dlvm.base.errors import UserError
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.words.namespace import xp
+from dlvm.nn.activations import relu
+from dlvm.nn.attention import multi_head_attention
+from dlvm.nn.initializers import glorot_uniform, zeros
 
-from .activations import relu
-from .attention import multi_head_attention
-from .initializers import glorot_uniform, zeros
-from .layers import Linear, keys_of
+from .basic import Linear, keys_of
 
 
 @dataclass

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dlvm.dsl.trace.facing import facing_users
+from dlvm.nn.recurrent import gru, lstm, rnn
 
-from .layers import evenly, keys_of
-from .recurrent import gru, lstm, rnn
+from .basic import evenly, keys_of
 
 
 @dataclass(init=False)

@@ -21,11 +21,10 @@ from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.words.names import named
 from dlvm.dsl.words.namespace import xp
-
-from .dense import dense, embedding
-from .dropout import dropout
-from .initializers import normal, ones, zeros
-from .norms import batch_norm, group_norm, layer_norm, rms_norm
+from dlvm.nn.dense import dense, embedding
+from dlvm.nn.dropout import dropout
+from dlvm.nn.initializers import normal, ones, zeros
+from dlvm.nn.norms import batch_norm, group_norm, layer_norm, rms_norm
 
 
 def evenly(key: Any, shape: tuple[int, ...], fan: int, dtype: Any) -> Any:
