@@ -149,9 +149,9 @@ def _windows(extent: int, size: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _gathered(first: np.ndarray, inside: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The places of windows of one length, and which of them count: shapes (o, k)."""
-    lengths: np.ndarray = inside.sum(1)
-    steps: np.ndarray = np.arange(lengths.max())
-    places: np.ndarray = first[:, None] + steps
+    lengths: Any = inside.sum(1)
+    steps: Any = np.arange(int(lengths.max()))
+    places: Any = first[:, None] + steps
     return np.minimum(places, inside.shape[1] - 1), steps < lengths[:, None]
 
 

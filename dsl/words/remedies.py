@@ -75,7 +75,14 @@ OURS = {
         for axes in (1, 2, 3)
     },
     **{f"AdaptiveAvgPool{axes}d": "nn.AdaptiveAvgPool" for axes in (1, 2, 3)},
-    **{f"BatchNorm{axes}d": "nn.BatchNorm" for axes in (1, 2, 3)},
+    **{
+        f"{name}Norm{axes}d": f"nn.{name}Norm"
+        for name in ("Batch", "Instance")
+        for axes in (1, 2, 3)
+    },
+    "Swish": "nn.SiLU",
+    "Identity": "nn.Lambda",
+    "MultiheadAttention": "nn.MultiHeadAttention",
 }
 """Names in NumPy, ``math`` and other libraries, and our names for the same functions."""
 

@@ -230,6 +230,8 @@ TABLE: dict[str, list[Entry]] = {
             "relu6",
             "leaky_relu",
             "elu",
+            "celu",
+            "mish",
             "selu",
             "sigmoid",
             "log_sigmoid",
@@ -242,6 +244,8 @@ TABLE: dict[str, list[Entry]] = {
             "hard_silu",
         ]
     },
+    "nn.prelu": [of(X, V[:4]), of(X, V[:1])],
+    "nn.glu": [of(X), of(T, 0)],
     "nn.conv": [
         of(drawn(2, 5, 2), drawn(3, 2, 2)),
         of(drawn(1, 4, 5, 2), drawn(2, 2, 1, 2), stride=2, padding=1, groups=2),
@@ -347,6 +351,7 @@ GATES = [drawn(4, 8), drawn(2, 8), drawn(8), drawn(8)]
 LAYERS = {
     "nn.dense": [of(X, WEIGHTS), of(ROWS, WEIGHTS, V[:2])],
     "nn.embedding": [of(X, LABELS)],
+    "nn.embedding_bag": [of(X, LABELS), of(X, counted(2, 3, below=3), "max")],
     "nn.layer_norm": [of(ROWS, FACTORS, V[:4]), of(ROWS, axis=(1, 2))],
     "nn.rms_norm": [of(ROWS, FACTORS), of(ROWS, axis=1)],
     "nn.group_norm": [of(ROWS, 2, FACTORS, V[:4]), of(ROWS, 3, axis=1)],
@@ -446,7 +451,7 @@ BESIDE_ONE = {
 SLOPES_BESIDE = {
     **dict.fromkeys(("logsumexp", "cumulative_logsumexp"), 1),
     **dict.fromkeys((f"nn.{n}" for n in ("elu", "selu", "silu", "swish", "softplus")), 1),
-    "nn.log_sigmoid": 1,
+    **dict.fromkeys(("nn.log_sigmoid", "nn.glu"), 1),
     **{f"nn.{n}{w}": 8 for n in ("rnn", "gru", "lstm") for w in ("", "_cell")},
     "nn.dot_product_attention": 4,
     "nn.gelu": 40,

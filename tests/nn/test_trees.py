@@ -13,6 +13,8 @@ from dlvm import nn
 from dlvm.base.errors import UserError
 from dlvm.testing import gradcheck
 
+from .test_activations import ACTIVATIONS
+
 KEY = dlvm.random.key(1)
 RNG = np.random.default_rng(5)
 ROWS = RNG.normal(size=(3, 4))
@@ -38,6 +40,10 @@ LAYERS = {
     "RMSNorm": (nn.RMSNorm(4, dtype="f64"), ROWS),
     "GroupNorm": (nn.GroupNorm(2, 4, dtype="f64"), STEPS),
     "BatchNorm": (nn.BatchNorm(4, dtype="f64"), ROWS, normalised),
+    "InstanceNorm": (nn.InstanceNorm(4, affine=True, dtype="f64"), STEPS),
+    "EmbeddingBag": (nn.EmbeddingBag(KEY, 4, 2, dtype="f64"), np.array([[0, 2, 1], [1, 3, 0]])),
+    "PReLU": (nn.PReLU(4, dtype="f64"), ROWS),
+    "GatedMLP": (nn.GatedMLP(KEY, 4, 3, dtype="f64"), ROWS),
     "Dropout": (nn.Dropout(0.4), ROWS, noisy),
     "Lambda": (nn.Lambda(nn.gelu), ROWS),
     "MLP": (nn.MLP(KEY, (4, 5, 3), nn.silu, dtype="f64"), ROWS),
@@ -84,7 +90,7 @@ def case(name: str):
 
 def test_each_class_of_the_package_is_a_case():
     classes = {n for n in nn.__all__ if isinstance(getattr(nn, n), type)}
-    assert classes == {name.partition(" ")[0] for name in LAYERS}
+    assert classes == {name.partition(" ")[0] for name in LAYERS} | set(ACTIVATIONS)
 
 
 @pytest.mark.parametrize("name", LAYERS)
@@ -133,7 +139,7 @@ def test_a_donated_layer_is_stepped_in_place(name: str):
 
 
 @pytest.mark.parametrize(
-    "name", [n for n in LAYERS if n not in ("Embedding", "BatchNorm", "Dropout")]
+    "name", [n for n in LAYERS if n not in ("Embedding", "EmbeddingBag", "BatchNorm", "Dropout")]
 )
 def test_the_number_of_examples_may_be_open(name: str):
     layer, x, run = case(name)

@@ -21,7 +21,7 @@ from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.words.names import named
 from dlvm.dsl.words.namespace import xp
-from dlvm.nn.dense import dense, embedding
+from dlvm.nn.dense import dense, embedding, embedding_bag
 from dlvm.nn.dropout import dropout
 from dlvm.nn.initializers import normal, ones, zeros
 from dlvm.nn.norms import batch_norm, group_norm, layer_norm, rms_norm
@@ -74,6 +74,30 @@ class Embedding:
     def __call__(self, ids: Any) -> Any:
         """The rows of whole numbers, along a new last axis."""
         return embedding(self.weight, ids)
+
+
+@dataclass(init=False)
+class EmbeddingBag:
+    """The mean, the sum or the largest of rows of features for the whole numbers of each bag."""
+
+    weight: Any
+    mode: str = static()
+
+    @facing_users
+    def __init__(
+        self, key: Any, count: int, features: int, mode: str = "mean", dtype: Any = "f32"
+    ) -> None:
+        """The first parameters."""
+        self.weight = normal(1.0)(key, (count, features), dtype)
+        self.mode = mode
+
+    def __call__(self, ids: Any, weights: Any = None, lengths: Any = None) -> Any:
+        """Bags (..., N) of whole numbers as rows (..., features), which are 0 for empty bags.
+
+        ``weights`` (..., N) multiply the rows of a sum. Of each bag the first ``lengths`` (...)
+        count, and the others, which must be valid rows, don't.
+        """
+        return embedding_bag(self.weight, ids, self.mode, weights, lengths)
 
 
 @dataclass(init=False)
@@ -137,6 +161,35 @@ class GroupNorm:
     def __call__(self, x: Any) -> Any:
         """Groups of channels of mean 0 and variance 1, scaled and moved."""
         return group_norm(x, self.groups, self.scale, self.bias, self.eps, self.axis)
+
+
+@dataclass(init=False)
+class InstanceNorm:
+    """``group_norm`` of each channel by itself; ``affine`` adds a scale and a bias for each."""
+
+    scale: Any
+    bias: Any
+    channels: int = static()
+    eps: float = static()
+    axis: int = static()
+
+    @facing_users
+    def __init__(
+        self,
+        channels: int,
+        eps: float = 1e-5,
+        affine: bool = False,
+        axis: int = -1,
+        dtype: Any = "f32",
+    ) -> None:
+        """The first parameters."""
+        self.scale = ones(None, (channels,), dtype) if affine else None
+        self.bias = zeros(None, (channels,), dtype) if affine else None
+        self.channels, self.eps, self.axis = channels, eps, axis
+
+    def __call__(self, x: Any) -> Any:
+        """Channels of each example with mean 0 and variance 1, scaled and moved."""
+        return group_norm(x, self.channels, self.scale, self.bias, self.eps, self.axis)
 
 
 @dataclass(init=False)
