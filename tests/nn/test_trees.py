@@ -56,6 +56,7 @@ LAYERS = {
     ),
     "RNN": (nn.RNN(KEY, 4, 3, dtype="f64"), STEPS),
     "GRU": (nn.GRU(KEY, 4, 3, dtype="f64"), STEPS),
+    "GRU of two layers": (nn.GRU(KEY, 4, 2, 2, bidirectional=True, dtype="f64"), STEPS),
     "LSTM": (nn.LSTM(KEY, 4, 3, dtype="f64"), STEPS),
     "Conv": (nn.Conv(KEY, 4, 6, 3, (2, 1), 1, groups=2, dtype="f64"), IMAGES),
     "Conv of sequences": (nn.Conv(KEY, 4, 3, (2,), dilation=2, bias=False, dtype="f64"), LONG),
