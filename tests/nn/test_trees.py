@@ -193,6 +193,27 @@ def test_layers_that_need_keys_get_their_own_each_and_none_outside_of_training()
         net(x)
 
 
+def test_a_sequence_of_layers_keeps_the_states_of_those_that_have_one():
+    norm, lstm = nn.BatchNorm(4, dtype="f64"), nn.LSTM(KEY, 4, 3, dtype="f64")
+    inner = nn.Sequential([nn.Dropout(0.0), norm])
+    net = nn.Sequential([inner, nn.relu, lstm, nn.Linear(KEY, 3, 2, dtype="f64")])
+    state = net.init()
+    assert state[1] is None and np.array_equal(state[0][0][1], np.ones(4))
+    run = dlvm.function(lambda net, x, state: net(x, KEY, state=state))
+    y, state = run(net, STEPS, state)
+    rows, stats = norm(STEPS, norm.init())
+    hidden, end = lstm(nn.relu(rows))
+    np.testing.assert_allclose(y, net.layers[3](hidden), rtol=1e-11)
+    np.testing.assert_allclose(state[0][0], stats, rtol=1e-11)
+    np.testing.assert_allclose(state[1], end, rtol=1e-11)
+    again, kept = net(STEPS, training=False, state=state)
+    expected, _ = lstm(nn.relu(norm(STEPS, stats, training=False)[0]), end)
+    np.testing.assert_allclose(again, net.layers[3](expected), rtol=1e-11)
+    assert np.array_equal(kept[0], state[0])
+    with pytest.raises(UserError, match="a tuple of 2 states"):
+        net(STEPS, KEY, state=state[:1])
+
+
 def test_running_statistics_come_back_and_are_used_afterwards():
     norm = nn.BatchNorm(2, momentum=0.5, dtype="f64")
     x = RNG.normal(size=(50, 2)) * [2.0, 3.0] + [5.0, -1.0]

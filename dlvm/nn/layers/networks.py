@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, is_dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from dlvm.base.errors import UserError
 from dlvm.dsl.trace.facing import facing_users
@@ -14,7 +14,7 @@ from dlvm.nn.activations import relu
 from dlvm.nn.attention import multi_head_attention
 from dlvm.nn.initializers import glorot_uniform, zeros
 
-from .basic import Linear, keys_of
+from .basic import BatchNorm, Linear, keys_of
 
 
 @dataclass
@@ -30,7 +30,12 @@ class Lambda:
 
 @dataclass(init=False)
 class Sequential:
-    """Layers and functions, each of what the one before it gave."""
+    """Layers and functions, each of what the one before it gave.
+
+    With layers that keep a state, such as ``BatchNorm`` and ``LSTM``, a call takes and gives a
+    tuple of states, one for each of them: ``y, state = net(x, state=net.init())``. The state of a
+    recurrent layer is None at first.
+    """
 
     layers: tuple[Any, ...]
     takes_key: ClassVar[bool] = True
@@ -40,13 +45,68 @@ class Sequential:
         """The first parameters."""
         self.layers = tuple(map(_layer, layers))
 
-    def __call__(self, x: Any, key: Any = None, training: bool = True) -> Any:
-        """The last layer's result; layers that need keys get one of their own each."""
+    @property
+    def has_state(self) -> bool:
+        """Whether a call gives a state besides its result."""
+        return any(map(_has_state, self.layers))
+
+    def init(self) -> tuple[Any, ...]:
+        """The first state of each layer that keeps one."""
+        return tuple(
+            layer.init() if hasattr(layer, "init") else None
+            for layer in self.layers
+            if _has_state(layer)
+        )
+
+    def __call__(self, x: Any, key: Any = None, training: bool = True, state: Any = None) -> Any:
+        """The last layer's result; layers that need keys get one of their own each.
+
+        With layers that keep a state, the result and the tuple of their new states.
+        """
         count = sum(map(_takes_key, self.layers))
         keys = iter([None] * count if key is None else keys_of(key, max(count, 1)))
+        states = iter(self._states(state))
+        after: list[Any] = []
         for layer in self.layers:
-            x = layer(x, next(keys), training) if _takes_key(layer) else layer(x)
-        return x
+            options = (next(keys), training) if _takes_key(layer) else ()
+            if not _has_state(layer):
+                x = layer(x, *options)
+                continue
+            x, last = _with_state(layer, x, next(states), options, training)
+            after.append(last)
+        return (x, tuple(after)) if self.has_state else x
+
+    def _states(self, state: Any) -> tuple[Any, ...]:
+        """The states that a call begins with."""
+        first = self.init()
+        if state is None:
+            return first
+        if not isinstance(state, tuple) or len(given := cast("tuple[Any, ...]", state)) != len(
+            first
+        ):
+            raise UserError(
+                f"Sequential: expected a tuple of {len(first)} states, one for each layer that "
+                f"keeps one, found {state!r:.60}",
+                origin=user_origin(),
+                remedy="pass state=net.init(), or the state that the last call gave",
+            )
+        return given
+
+
+def _has_state(layer: Any) -> bool:
+    """Whether a layer gives a state besides its result."""
+    return bool(getattr(layer, "has_state", False))
+
+
+def _with_state(
+    layer: Any, x: Any, state: Any, options: tuple[Any, ...], training: bool
+) -> tuple[Any, Any]:
+    """The result and the new state of a layer; batch norms also ask whether this is training."""
+    if options:
+        return layer(x, *options, state=state)
+    if isinstance(layer, BatchNorm):
+        return layer(x, state, training)
+    return layer(x, state)
 
 
 def _takes_key(layer: Any) -> bool:
@@ -56,13 +116,6 @@ def _takes_key(layer: Any) -> bool:
 
 def _layer(layer: Any) -> Any:
     """A layer, or a function as one."""
-    if getattr(layer, "has_state", False):
-        raise UserError(
-            f"Sequential: {type(layer).__name__} gives a state besides its result, which would be "
-            "lost here",
-            origin=user_origin(),
-            remedy="call it between two Sequential, and keep its state",
-        )
     if not callable(layer):
         raise UserError(
             f"Sequential: expected layers and functions, found {layer!r:.60}",
