@@ -73,8 +73,13 @@ from .layers.images import (
     MaxPool,
     Upsample,
 )
-from .layers.networks import MLP, Lambda, MultiHeadAttention, Sequential
+from .layers.networks import MLP, Lambda, Sequential
 from .layers.recurrent import GRU, LSTM, RNN
+from .layers.transformers import (
+    MultiHeadAttention,
+    TransformerDecoderLayer,
+    TransformerEncoderLayer,
+)
 from .losses import cross_entropy
 from .normalised import log_softmax, one_hot, softmax
 from .norms import batch_norm, group_norm, layer_norm, rms_norm
@@ -130,6 +135,8 @@ __all__ = [
     "Softplus",
     "Softsign",
     "Tanh",
+    "TransformerDecoderLayer",
+    "TransformerEncoderLayer",
     "Upsample",
     "adaptive_avg_pool",
     "adaptive_max_pool",

@@ -74,6 +74,15 @@ LAYERS = {
 }
 
 
+LAYERS["TransformerEncoderLayer"] = (
+    nn.TransformerEncoderLayer(KEY, 4, 2, 3, 0.0, norm_first=True, dtype="f64"),
+    STEPS,
+)
+LAYERS["TransformerDecoderLayer"] = (
+    nn.TransformerDecoderLayer(KEY, 4, 2, 3, 0.0, dtype="f64"),
+    STEPS,
+    lambda layer, x: layer(x, x[:, ::-1], is_causal=True),
+)
 LEARNS = [name for name, (layer, *_) in LAYERS.items() if dlvm.tree.leaves(layer)]
 """Those that have parameters."""
 

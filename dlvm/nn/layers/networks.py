@@ -1,4 +1,4 @@
-"""Layers made of layers: one after the other, perceptrons and attention."""
+"""Layers made of layers: one after the other, and perceptrons."""
 
 from __future__ import annotations
 
@@ -9,10 +9,7 @@ from typing import Any, ClassVar, cast
 from dlvm.base.errors import UserError
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.scopes import user_origin
-from dlvm.dsl.words.namespace import xp
 from dlvm.nn.activations import relu
-from dlvm.nn.attention import multi_head_attention
-from dlvm.nn.initializers import glorot_uniform, zeros
 
 from .basic import BatchNorm, Linear, keys_of
 
@@ -159,55 +156,3 @@ class MLP:
         for layer in inner:
             x = self.activation(layer(x))
         return last(x)
-
-
-@dataclass(init=False)
-class MultiHeadAttention:
-    """``multi_head_attention`` of rows of some features, with a bias in each projection."""
-
-    query: dict[str, Any]
-    key: dict[str, Any]
-    value: dict[str, Any]
-    out: dict[str, Any]
-
-    @facing_users
-    def __init__(
-        self, key: Any, num_heads: int, features: int, bias: bool = True, dtype: Any = "f32"
-    ) -> None:
-        """The first parameters."""
-        if num_heads < 1 or features % num_heads:
-            raise UserError(
-                f"MultiHeadAttention: {features} features don't make {num_heads} heads of one size",
-                origin=user_origin(),
-                remedy="pass a number of heads that divides the number of features",
-            )
-        apart = (features, num_heads, features // num_heads)
-        keys = keys_of(key, 4)
-        self.query, self.key, self.value = (_projection(k, apart, bias, dtype) for k in keys[:3])
-        together = glorot_uniform()(keys[3], (features, features), dtype)
-        self.out = {"kernel": _owned(together, (*apart[1:], features))}
-        self.out |= {"bias": zeros(None, (features,), dtype)} if bias else {}
-
-    def __call__(
-        self,
-        query: Any,
-        key: Any = None,
-        value: Any = None,
-        bias: Any = None,
-        mask: Any = None,
-        is_causal: bool = False,
-    ) -> Any:
-        """Rows (B, T, E) or (T, E); without a key and a value, of attention to themselves."""
-        params = {"query": self.query, "key": self.key, "value": self.value, "out": self.out}
-        return multi_head_attention(params, query, key, value, bias, mask, is_causal=is_causal)
-
-
-def _projection(key: Any, shape: tuple[int, int, int], bias: bool, dtype: Any) -> dict[str, Any]:
-    """A kernel from features to heads, and its bias."""
-    kernel = _owned(glorot_uniform()(key, (shape[0], shape[1] * shape[2]), dtype), shape)
-    return {"kernel": kernel, "bias": zeros(None, shape[1:], dtype)} if bias else {"kernel": kernel}
-
-
-def _owned(x: Any, shape: tuple[int, ...]) -> Any:
-    """The elements in another shape and in memory of their own, so that they can be donated."""
-    return xp.copy(xp.reshape(x, shape))
