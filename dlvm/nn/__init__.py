@@ -86,6 +86,7 @@ from .norms import batch_norm, group_norm, layer_norm, rms_norm
 from .pooling import adaptive_avg_pool, adaptive_max_pool, avg_pool, max_pool
 from .recurrent import gru, gru_cell, lstm, lstm_cell, rnn, rnn_cell
 from .resizing import interpolate
+from .summary import summary
 
 swish = silu
 
@@ -189,6 +190,7 @@ __all__ = [
     "softmax",
     "softplus",
     "softsign",
+    "summary",
     "swish",
 ]
 

@@ -310,6 +310,7 @@ SILENT = {
     "isrealobj": "it speaks of types alone",
     "size": "it speaks of shapes alone",
     "nn.multi_head_attention": "its parameters are a dict, in which no operand is found",
+    "nn.summary": "it gives a table of text",
     "nn.batch_norm": "no derivative flows through the state that it gives",
     **{
         f"nn.{n}": "it makes a tree of parameters"

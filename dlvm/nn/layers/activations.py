@@ -36,10 +36,11 @@ from dlvm.nn.initializers import constant
 from dlvm.nn.normalised import log_softmax, softmax
 
 from .basic import Linear, keys_of
+from .shown import Layer
 
 
-@dataclass
-class ReLU:
+@dataclass(repr=False)
+class ReLU(Layer):
     """``relu`` as a layer."""
 
     def __call__(self, x: Any) -> Any:
@@ -47,8 +48,8 @@ class ReLU:
         return relu(x)
 
 
-@dataclass
-class ReLU6:
+@dataclass(repr=False)
+class ReLU6(Layer):
     """``relu6`` as a layer."""
 
     def __call__(self, x: Any) -> Any:
@@ -56,8 +57,8 @@ class ReLU6:
         return relu6(x)
 
 
-@dataclass
-class LeakyReLU:
+@dataclass(repr=False)
+class LeakyReLU(Layer):
     """``leaky_relu`` as a layer."""
 
     negative_slope: float = static(default=0.01)
@@ -67,8 +68,8 @@ class LeakyReLU:
         return leaky_relu(x, self.negative_slope)
 
 
-@dataclass
-class ELU:
+@dataclass(repr=False)
+class ELU(Layer):
     """``elu`` as a layer."""
 
     alpha: float = static(default=1.0)
@@ -78,8 +79,8 @@ class ELU:
         return elu(x, self.alpha)
 
 
-@dataclass
-class CELU:
+@dataclass(repr=False)
+class CELU(Layer):
     """``celu`` as a layer."""
 
     alpha: float = static(default=1.0)
@@ -89,8 +90,8 @@ class CELU:
         return celu(x, self.alpha)
 
 
-@dataclass
-class SELU:
+@dataclass(repr=False)
+class SELU(Layer):
     """``selu`` as a layer."""
 
     def __call__(self, x: Any) -> Any:
@@ -98,8 +99,8 @@ class SELU:
         return selu(x)
 
 
-@dataclass
-class GELU:
+@dataclass(repr=False)
+class GELU(Layer):
     """``gelu`` as a layer."""
 
     approximate: bool = static(default=True)
@@ -109,8 +110,8 @@ class GELU:
         return gelu(x, self.approximate)
 
 
-@dataclass
-class SiLU:
+@dataclass(repr=False)
+class SiLU(Layer):
     """``silu`` as a layer."""
 
     def __call__(self, x: Any) -> Any:
@@ -118,8 +119,8 @@ class SiLU:
         return silu(x)
 
 
-@dataclass
-class Mish:
+@dataclass(repr=False)
+class Mish(Layer):
     """``mish`` as a layer."""
 
     def __call__(self, x: Any) -> Any:
@@ -127,8 +128,8 @@ class Mish:
         return mish(x)
 
 
-@dataclass
-class Sigmoid:
+@dataclass(repr=False)
+class Sigmoid(Layer):
     """``sigmoid`` as a layer."""
 
     def __call__(self, x: Any) -> Any:
@@ -136,8 +137,8 @@ class Sigmoid:
         return sigmoid(x)
 
 
-@dataclass
-class LogSigmoid:
+@dataclass(repr=False)
+class LogSigmoid(Layer):
     """``log_sigmoid`` as a layer."""
 
     def __call__(self, x: Any) -> Any:
@@ -145,8 +146,8 @@ class LogSigmoid:
         return log_sigmoid(x)
 
 
-@dataclass
-class Tanh:
+@dataclass(repr=False)
+class Tanh(Layer):
     """``tanh`` as a layer."""
 
     def __call__(self, x: Any) -> Any:
@@ -154,8 +155,8 @@ class Tanh:
         return xp.tanh(x)
 
 
-@dataclass
-class Softplus:
+@dataclass(repr=False)
+class Softplus(Layer):
     """``softplus`` as a layer."""
 
     def __call__(self, x: Any) -> Any:
@@ -163,8 +164,8 @@ class Softplus:
         return softplus(x)
 
 
-@dataclass
-class Softsign:
+@dataclass(repr=False)
+class Softsign(Layer):
     """``softsign`` as a layer."""
 
     def __call__(self, x: Any) -> Any:
@@ -172,8 +173,8 @@ class Softsign:
         return softsign(x)
 
 
-@dataclass
-class Hardtanh:
+@dataclass(repr=False)
+class Hardtanh(Layer):
     """``hard_tanh`` as a layer."""
 
     def __call__(self, x: Any) -> Any:
@@ -181,8 +182,8 @@ class Hardtanh:
         return hard_tanh(x)
 
 
-@dataclass
-class Hardsigmoid:
+@dataclass(repr=False)
+class Hardsigmoid(Layer):
     """``hard_sigmoid`` as a layer."""
 
     def __call__(self, x: Any) -> Any:
@@ -190,8 +191,8 @@ class Hardsigmoid:
         return hard_sigmoid(x)
 
 
-@dataclass
-class Hardswish:
+@dataclass(repr=False)
+class Hardswish(Layer):
     """``hard_silu`` as a layer."""
 
     def __call__(self, x: Any) -> Any:
@@ -199,8 +200,8 @@ class Hardswish:
         return hard_silu(x)
 
 
-@dataclass
-class Softmax:
+@dataclass(repr=False)
+class Softmax(Layer):
     """``softmax`` as a layer."""
 
     axis: int = static(default=-1)
@@ -210,8 +211,8 @@ class Softmax:
         return softmax(x, self.axis)
 
 
-@dataclass
-class LogSoftmax:
+@dataclass(repr=False)
+class LogSoftmax(Layer):
     """``log_softmax`` as a layer."""
 
     axis: int = static(default=-1)
@@ -221,8 +222,8 @@ class LogSoftmax:
         return log_softmax(x, self.axis)
 
 
-@dataclass(init=False)
-class PReLU:
+@dataclass(init=False, repr=False)
+class PReLU(Layer):
     """``prelu``, whose slope below 0 is learnt: one number, or one for each feature."""
 
     weight: Any
@@ -237,8 +238,8 @@ class PReLU:
         return prelu(x, self.weight)
 
 
-@dataclass
-class GLU:
+@dataclass(repr=False)
+class GLU(Layer):
     """``glu``, which halves an axis: one half times the activation of the other."""
 
     axis: int = static(default=-1)
@@ -249,8 +250,8 @@ class GLU:
         return glu(x, self.axis, self.activation)
 
 
-@dataclass(init=False)
-class GatedMLP:
+@dataclass(init=False, repr=False)
+class GatedMLP(Layer):
     """``down(activation(gate(x)) * up(x))``, the perceptron of Llama (Shazeer, 2020).
 
     With ``silu`` it is called SwiGLU, with ``gelu`` GEGLU and with ``relu`` ReGLU.

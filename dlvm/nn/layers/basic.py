@@ -26,6 +26,8 @@ from dlvm.nn.dropout import dropout
 from dlvm.nn.initializers import normal, ones, zeros
 from dlvm.nn.norms import batch_norm, group_norm, layer_norm, rms_norm
 
+from .shown import Layer
+
 
 def evenly(key: Any, shape: tuple[int, ...], fan: int, dtype: Any) -> Any:
     """Numbers from ``-1 / sqrt(fan)`` to ``1 / sqrt(fan)``, as PyTorch's layers begin."""
@@ -39,8 +41,8 @@ def keys_of(key: Any, count: int) -> list[Any]:
     return [keys[i] for i in range(count)]
 
 
-@dataclass(init=False)
-class Linear:
+@dataclass(init=False, repr=False)
+class Linear(Layer):
     """``x @ weight + bias``, with a weight of shape (in, out)."""
 
     weight: Any
@@ -60,8 +62,8 @@ class Linear:
         return dense(x, self.weight, self.bias)
 
 
-@dataclass(init=False)
-class Embedding:
+@dataclass(init=False, repr=False)
+class Embedding(Layer):
     """A row of features for each whole number below ``count``; normal numbers at first."""
 
     weight: Any
@@ -76,8 +78,8 @@ class Embedding:
         return embedding(self.weight, ids)
 
 
-@dataclass(init=False)
-class EmbeddingBag:
+@dataclass(init=False, repr=False)
+class EmbeddingBag(Layer):
     """The mean, the sum or the largest of rows of features for the whole numbers of each bag."""
 
     weight: Any
@@ -100,8 +102,8 @@ class EmbeddingBag:
         return embedding_bag(self.weight, ids, self.mode, weights, lengths)
 
 
-@dataclass(init=False)
-class LayerNorm:
+@dataclass(init=False, repr=False)
+class LayerNorm(Layer):
     """``layer_norm`` of the last axis, with a scale and a bias for each feature."""
 
     scale: Any
@@ -122,8 +124,8 @@ class LayerNorm:
         return layer_norm(x, self.scale, self.bias, self.eps)
 
 
-@dataclass(init=False)
-class RMSNorm:
+@dataclass(init=False, repr=False)
+class RMSNorm(Layer):
     """``rms_norm`` of the last axis, with a scale for each feature."""
 
     scale: Any
@@ -140,8 +142,8 @@ class RMSNorm:
         return rms_norm(x, self.scale, self.eps)
 
 
-@dataclass(init=False)
-class GroupNorm:
+@dataclass(init=False, repr=False)
+class GroupNorm(Layer):
     """``group_norm``, with a scale and a bias for each channel."""
 
     scale: Any
@@ -163,8 +165,8 @@ class GroupNorm:
         return group_norm(x, self.groups, self.scale, self.bias, self.eps, self.axis)
 
 
-@dataclass(init=False)
-class InstanceNorm:
+@dataclass(init=False, repr=False)
+class InstanceNorm(Layer):
     """``group_norm`` of each channel by itself; ``affine`` adds a scale and a bias for each."""
 
     scale: Any
@@ -192,8 +194,8 @@ class InstanceNorm:
         return group_norm(x, self.channels, self.scale, self.bias, self.eps, self.axis)
 
 
-@dataclass(init=False)
-class BatchNorm:
+@dataclass(init=False, repr=False)
+class BatchNorm(Layer):
     """``batch_norm``, with a scale and a bias for each channel; its state is kept by the caller.
 
     ``state = norm.init()`` is the first running mean and variance, ``y, state = norm(x, state)``
@@ -233,8 +235,8 @@ class BatchNorm:
         return batch_norm(x, *state, self.scale, self.bias, *options)
 
 
-@dataclass
-class Dropout:
+@dataclass(repr=False)
+class Dropout(Layer):
     """``dropout`` with a rate, which is configuration."""
 
     rate: float = static(default=0.5)

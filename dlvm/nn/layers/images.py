@@ -22,10 +22,11 @@ from dlvm.nn.resizing import interpolate
 from dlvm.nn.spatial import whole
 
 from .basic import evenly, keys_of
+from .shown import Layer
 
 
-@dataclass(init=False)
-class Conv:
+@dataclass(init=False, repr=False)
+class Conv(Layer):
     """``conv`` with weights (*kernel_size, in // groups, out), as those of flax, and a bias."""
 
     weight: Any
@@ -66,8 +67,8 @@ class Conv:
         return found if self.bias is None else xp.add(found, self.bias)
 
 
-@dataclass(init=False)
-class ConvTranspose:
+@dataclass(init=False, repr=False)
+class ConvTranspose(Layer):
     """``conv_transpose`` with PyTorch's meaning, and a bias: the transpose of ``conv``.
 
     The weights are (*kernel_size, out // groups, in), those of the ``conv`` that is transposed.
@@ -141,8 +142,8 @@ def _fixed(option: Any) -> Any:
     return tuple(map(_fixed, option)) if is_sequence(option) else option
 
 
-@dataclass
-class MaxPool:
+@dataclass(repr=False)
+class MaxPool(Layer):
     """``max_pool`` of windows over the spatial axes."""
 
     kernel_size: int | tuple[int, ...] = static()
@@ -155,8 +156,8 @@ class MaxPool:
         return max_pool(x, self.kernel_size, self.stride, self.padding, self.dilation)
 
 
-@dataclass
-class AvgPool:
+@dataclass(repr=False)
+class AvgPool(Layer):
     """``avg_pool`` of windows over the spatial axes."""
 
     kernel_size: int | tuple[int, ...] = static()
@@ -169,8 +170,8 @@ class AvgPool:
         return avg_pool(x, self.kernel_size, self.stride, self.padding, self.count_include_pad)
 
 
-@dataclass
-class AdaptiveMaxPool:
+@dataclass(repr=False)
+class AdaptiveMaxPool(Layer):
     """``adaptive_max_pool`` to a number of windows."""
 
     output_size: int | tuple[int | None, ...] = static()
@@ -180,8 +181,8 @@ class AdaptiveMaxPool:
         return adaptive_max_pool(x, self.output_size)
 
 
-@dataclass
-class AdaptiveAvgPool:
+@dataclass(repr=False)
+class AdaptiveAvgPool(Layer):
     """``adaptive_avg_pool`` to a number of windows."""
 
     output_size: int | tuple[int | None, ...] = static()
@@ -191,8 +192,8 @@ class AdaptiveAvgPool:
         return adaptive_avg_pool(x, self.output_size)
 
 
-@dataclass
-class Flatten:
+@dataclass(repr=False)
+class Flatten(Layer):
     """The axes from ``start_dim`` to ``end_dim`` as one; all but the first by default."""
 
     start_dim: int = static(default=1)
@@ -206,8 +207,8 @@ class Flatten:
         return xp.reshape(x, (*shape[:first], product(shape[first : last + 1]), *shape[last + 1 :]))
 
 
-@dataclass
-class Upsample:
+@dataclass(repr=False)
+class Upsample(Layer):
     """``interpolate`` to a size, or by a factor."""
 
     size: int | tuple[int, ...] | None = static(default=None)

@@ -12,10 +12,11 @@ from dlvm.dsl.trace.scopes import user_origin
 from dlvm.nn.activations import relu
 
 from .basic import BatchNorm, Linear, keys_of
+from .shown import Layer
 
 
-@dataclass
-class Lambda:
+@dataclass(repr=False)
+class Lambda(Layer):
     """A function as a layer without parameters; the function is configuration."""
 
     fn: Callable[..., Any]
@@ -25,8 +26,8 @@ class Lambda:
         return self.fn(x)
 
 
-@dataclass(init=False)
-class Sequential:
+@dataclass(init=False, repr=False)
+class Sequential(Layer):
     """Layers and functions, each of what the one before it gave.
 
     With layers that keep a state, such as ``BatchNorm`` and ``LSTM``, a call takes and gives a
@@ -122,8 +123,8 @@ def _layer(layer: Any) -> Any:
     return layer if is_dataclass(layer) else Lambda(layer)
 
 
-@dataclass(init=False)
-class MLP:
+@dataclass(init=False, repr=False)
+class MLP(Layer):
     """A perceptron: ``Linear`` layers of some sizes, with an activation between them."""
 
     layers: tuple[Linear, ...]

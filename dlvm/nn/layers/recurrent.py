@@ -13,10 +13,11 @@ from dlvm.dsl.words.namespace import xp
 from dlvm.nn.recurrent import gru, lstm, rnn
 
 from .basic import evenly, keys_of
+from .shown import Layer
 
 
-@dataclass(init=False)
-class _Recurrent:
+@dataclass(init=False, repr=False)
+class _Recurrent(Layer):
     """Weights of gates from the input and from the hidden state, and their biases.
 
     Of several layers or directions each field is a tuple with an array for each, in PyTorch's
@@ -108,14 +109,14 @@ def _check_states(name: str, states: Any, count: int) -> None:
         )
 
 
-@dataclass(init=False)
+@dataclass(init=False, repr=False)
 class RNN(_Recurrent):
     """``rnn`` with its parameters, of one layer or several, in one direction or both."""
 
     run: ClassVar[Callable[..., Any]] = staticmethod(rnn)
 
 
-@dataclass(init=False)
+@dataclass(init=False, repr=False)
 class GRU(_Recurrent):
     """``gru`` with its parameters, of one layer or several, in one direction or both."""
 
@@ -123,7 +124,7 @@ class GRU(_Recurrent):
     run: ClassVar[Callable[..., Any]] = staticmethod(gru)
 
 
-@dataclass(init=False)
+@dataclass(init=False, repr=False)
 class LSTM(_Recurrent):
     """``lstm`` with its parameters, of one layer or several, in one direction or both."""
 

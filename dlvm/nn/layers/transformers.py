@@ -16,10 +16,11 @@ from dlvm.nn.attention import multi_head_attention
 from dlvm.nn.initializers import glorot_uniform, zeros
 
 from .basic import Dropout, LayerNorm, Linear, keys_of
+from .shown import Layer
 
 
-@dataclass(init=False)
-class MultiHeadAttention:
+@dataclass(init=False, repr=False)
+class MultiHeadAttention(Layer):
     """``multi_head_attention`` of rows of some features, with a bias in each projection.
 
     ``num_kv_heads``, which divides ``num_heads``, lets several heads share keys and values.
@@ -114,8 +115,8 @@ def _owned(x: Any, shape: tuple[int, ...]) -> Any:
     return xp.copy(xp.reshape(x, shape))
 
 
-@dataclass(init=False)
-class TransformerEncoderLayer:
+@dataclass(init=False, repr=False)
+class TransformerEncoderLayer(Layer):
     """Attention of rows to themselves and a perceptron, each added to its rows and normalised.
 
     ``norm_first`` normalises what goes into each instead of what comes out. The options are
@@ -173,8 +174,8 @@ class TransformerEncoderLayer:
         return _added(self, self.norm2, x, lambda x: drop(_perceptron(self, x, drop)))
 
 
-@dataclass(init=False)
-class TransformerDecoderLayer:
+@dataclass(init=False, repr=False)
+class TransformerDecoderLayer(Layer):
     """Attention of rows to themselves, then to those of a memory, and a perceptron.
 
     The options are those of ``TransformerEncoderLayer``.
