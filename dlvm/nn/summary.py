@@ -107,7 +107,7 @@ class Note:
 def _watched(node: Any, path: Path, depth: int, notes: list[Note]) -> Any:
     """A copy of a network, whose layers note their calls."""
     if type(node) in (tuple, list):
-        parts = cast("Any", node)
+        parts = node
         return type(parts)(_watched(x, (*path, i), depth, notes) for i, x in enumerate(parts))
     if isinstance(node, dict):
         named = cast("dict[Any, Any]", node)
