@@ -152,3 +152,44 @@ def avg_pool(
         return pool(x, np.mean, window, stride, padding, 1, 0)
     total = pool(x, np.sum, window, stride, padding, 1, 0)
     return total / pool(np.ones_like(x), np.sum, window, stride, padding, 1, 0)
+
+
+def adaptive(fold: Any) -> Any:
+    """Windows from floor(i n / o) to ceil((i + 1) n / o), along one axis after another."""
+
+    def call(x: Any, output_size: Any) -> Any:
+        for a, count in enumerate(each(output_size, x.ndim - 2), 1):
+            if count is not None:
+                n = x.shape[a]
+                ends = [(i * n // count, -(-(i + 1) * n // count)) for i in range(count)]
+                rows = [fold(np.take(x, np.arange(*e), a), axis=a) for e in ends]
+                x = np.stack(rows, a)
+        return x
+
+    return call
+
+
+def interpolate(
+    x: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest", corners: bool = False
+) -> Any:
+    """The element under each new place, or the mean of its two neighbours, axis by axis."""
+    count = x.ndim - 2
+    for a in range(1, count + 1):
+        old = x.shape[a]
+        if size is None:
+            by = (scale_factor,) * count if np.isscalar(scale_factor) else scale_factor
+            new, step = int(old * by[a - 1]), 1 / by[a - 1]
+        else:
+            new = each(size, count)[a - 1]
+            step = old / new
+        rows = []
+        for i in range(new):
+            at = i * step if mode == "nearest" else max((i + 0.5) * step - 0.5, 0)
+            if mode == "linear" and corners:
+                at = i * (old - 1) / max(new - 1, 1)
+            low = min(int(at + 1e-9), old - 1)
+            first, second = np.take(x, low, a), np.take(x, min(low + 1, old - 1), a)
+            share = at - low if mode == "linear" else 0
+            rows.append(first if share == 0 else first * (1 - share) + second * share)
+        x = np.stack(rows, a).astype(x.dtype)
+    return x

@@ -4,13 +4,17 @@ from dlvm.dsl.trace.suggestions import reader
 
 from . import initializers as initializers
 from .activations import (
+    celu,
     elu,
     gelu,
+    glu,
     hard_sigmoid,
     hard_silu,
     hard_tanh,
     leaky_relu,
     log_sigmoid,
+    mish,
+    prelu,
     relu,
     relu6,
     selu,
@@ -21,38 +25,126 @@ from .activations import (
 )
 from .attention import dot_product_attention, multi_head_attention, rotary
 from .convolution import conv, conv_transpose
-from .dense import dense, embedding
+from .dense import dense, embedding, embedding_bag
 from .distances import binary_cross_entropy_with_logits, huber_loss, kl_div, l1_loss, mse_loss
 from .dropout import dropout
-from .layers import BatchNorm, Dropout, Embedding, GroupNorm, LayerNorm, Linear, RMSNorm
+from .layers.activations import (
+    CELU,
+    ELU,
+    GELU,
+    GLU,
+    SELU,
+    GatedMLP,
+    Hardsigmoid,
+    Hardswish,
+    Hardtanh,
+    LeakyReLU,
+    LogSigmoid,
+    LogSoftmax,
+    Mish,
+    PReLU,
+    ReLU,
+    ReLU6,
+    Sigmoid,
+    SiLU,
+    Softmax,
+    Softplus,
+    Softsign,
+    Tanh,
+)
+from .layers.basic import (
+    BatchNorm,
+    Dropout,
+    Embedding,
+    EmbeddingBag,
+    GroupNorm,
+    InstanceNorm,
+    LayerNorm,
+    Linear,
+    RMSNorm,
+)
+from .layers.images import (
+    AdaptiveAvgPool,
+    AdaptiveMaxPool,
+    AvgPool,
+    Conv,
+    ConvTranspose,
+    Flatten,
+    MaxPool,
+    Upsample,
+)
+from .layers.networks import MLP, Lambda, Sequential
+from .layers.recurrent import GRU, LSTM, RNN
+from .layers.transformers import (
+    MultiHeadAttention,
+    TransformerDecoderLayer,
+    TransformerEncoderLayer,
+)
 from .losses import cross_entropy
-from .networks import MLP, Lambda, MultiHeadAttention, Sequential
 from .normalised import log_softmax, one_hot, softmax
 from .norms import batch_norm, group_norm, layer_norm, rms_norm
-from .pooling import avg_pool, max_pool
+from .pooling import adaptive_avg_pool, adaptive_max_pool, avg_pool, max_pool
 from .recurrent import gru, gru_cell, lstm, lstm_cell, rnn, rnn_cell
-from .recurrent_layers import GRU, LSTM, RNN
+from .resizing import interpolate
+from .summary import summary
 
 swish = silu
 
 __all__ = [
+    "CELU",
+    "ELU",
+    "GELU",
+    "GLU",
     "GRU",
     "LSTM",
     "MLP",
     "RNN",
+    "SELU",
+    "AdaptiveAvgPool",
+    "AdaptiveMaxPool",
+    "AvgPool",
     "BatchNorm",
+    "Conv",
+    "ConvTranspose",
     "Dropout",
     "Embedding",
+    "EmbeddingBag",
+    "Flatten",
+    "GatedMLP",
     "GroupNorm",
+    "Hardsigmoid",
+    "Hardswish",
+    "Hardtanh",
+    "InstanceNorm",
     "Lambda",
     "LayerNorm",
+    "LeakyReLU",
     "Linear",
+    "LogSigmoid",
+    "LogSoftmax",
+    "MaxPool",
+    "Mish",
     "MultiHeadAttention",
+    "PReLU",
     "RMSNorm",
+    "ReLU",
+    "ReLU6",
     "Sequential",
+    "SiLU",
+    "Sigmoid",
+    "Softmax",
+    "Softplus",
+    "Softsign",
+    "Tanh",
+    "TransformerDecoderLayer",
+    "TransformerEncoderLayer",
+    "Upsample",
+    "adaptive_avg_pool",
+    "adaptive_max_pool",
     "avg_pool",
     "batch_norm",
     "binary_cross_entropy_with_logits",
+    "celu",
     "conv",
     "conv_transpose",
     "cross_entropy",
@@ -61,7 +153,9 @@ __all__ = [
     "dropout",
     "elu",
     "embedding",
+    "embedding_bag",
     "gelu",
+    "glu",
     "group_norm",
     "gru",
     "gru_cell",
@@ -69,6 +163,7 @@ __all__ = [
     "hard_silu",
     "hard_tanh",
     "huber_loss",
+    "interpolate",
     "kl_div",
     "l1_loss",
     "layer_norm",
@@ -78,9 +173,11 @@ __all__ = [
     "lstm",
     "lstm_cell",
     "max_pool",
+    "mish",
     "mse_loss",
     "multi_head_attention",
     "one_hot",
+    "prelu",
     "relu",
     "relu6",
     "rms_norm",
@@ -93,6 +190,7 @@ __all__ = [
     "softmax",
     "softplus",
     "softsign",
+    "summary",
     "swish",
 ]
 

@@ -7,9 +7,13 @@ one that vanishes. NaN stays NaN. Signatures are those of ``jax.nn``.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
+from dlvm.base.errors import ShapeError
 from dlvm.dsl.elements.eager import exported
+from dlvm.dsl.trace.operands import plain, shape_of, shown_shape
+from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.words.namespace import xp
 
 FLAT = 30.0
@@ -52,6 +56,19 @@ def selu(x: Any) -> Any:
     return xp.multiply(1.0507009873554804934193349852946, elu(x, 1.6732632423543772848170429916717))
 
 
+@exported("nn.celu")
+def celu(x: Any, alpha: Any = 1.0) -> Any:
+    """``x``, and below 0 ``alpha * (e**(x / alpha) - 1)``, whose slope at 0 is 1."""
+    below = xp.multiply(alpha, xp.expm1(xp.divide(xp.where(xp.less(x, 0), x, 0), alpha)))
+    return xp.where(xp.less(x, 0), below, x)
+
+
+@exported("nn.prelu")
+def prelu(x: Any, weight: Any) -> Any:
+    """``x``, and below 0 ``weight * x``; the weight has one number, or one for each feature."""
+    return xp.where(xp.less(x, 0), xp.multiply(weight, x), x)
+
+
 @exported("nn.sigmoid")
 def sigmoid(x: Any) -> Any:
     """``1 / (1 + exp(-x))``, which never overflows."""
@@ -74,6 +91,27 @@ def softplus(x: Any) -> Any:
 def silu(x: Any) -> Any:
     """``x * sigmoid(x)``, also called swish."""
     return xp.multiply(x, sigmoid(x))
+
+
+@exported("nn.mish")
+def mish(x: Any) -> Any:
+    """``x * tanh(log(1 + e**x))`` (Misra, 2019)."""
+    return xp.multiply(x, xp.tanh(softplus(x)))
+
+
+@exported("nn.glu")
+def glu(x: Any, axis: int = -1, activation: Callable[..., Any] = sigmoid) -> Any:
+    """``a * activation(b)`` of the halves a and b of an axis (Dauphin et al., 2017)."""
+    shape = shape_of(plain(x))
+    fits = -len(shape) <= axis < len(shape)
+    if not fits or (isinstance(shape[axis], int) and shape[axis] % 2):
+        raise ShapeError(
+            f"glu: axis {axis} of x of shape {shown_shape(shape)} can't be halved",
+            origin=user_origin(),
+            remedy="pass an axis with an even number of features",
+        )
+    first, second = xp.split(x, 2, axis=axis)
+    return xp.multiply(first, activation(second))
 
 
 @exported("nn.softsign")

@@ -15,6 +15,7 @@ from dlvm.dsl.elements.eager import exported
 from dlvm.dsl.trace.kinds import shown
 from dlvm.dsl.trace.operands import known_dtype, plain, shape_of, shown_shape
 from dlvm.dsl.trace.scopes import user_origin
+from dlvm.dsl.words.names import named
 from dlvm.dsl.words.namespace import xp
 from dlvm.ir import BOOL, Dim, DType
 
@@ -119,6 +120,8 @@ def multi_head_attention(
     mask: Any = None,
     *,
     is_causal: bool = False,
+    positions: Any = None,
+    cache: Mapping[str, Any] | None = None,
 ) -> Any:
     """Attention between projections of rows of features, projected back and added over heads.
 
@@ -126,13 +129,48 @@ def multi_head_attention(
     and ``"value"`` a ``"kernel"`` (E, N, H) and a ``"bias"`` (N, H) that may be missing, at
     ``"out"`` (N, H, E) and (E). Rows are (B, T, E) or (T, E). ``key`` is ``query`` if it is None,
     and ``value`` is ``key``.
+
+    With ``positions`` (T) queries and keys are turned by ``rotary``. With a ``cache``, of
+    ``{"key": (B, S, N, H), "value": (B, S, N, H), "index": count}``, keys and values are written
+    behind those that it counts, each position sees what is before it and itself, and the result is
+    ``(y, cache)``. More than S of them are an error of the call.
     """
     key = query if key is None else key
     value = key if value is None else value
     rows = {"query": query, "key": key, "value": value}
     q, k, v = (_heads(word, _part(params, word), x) for word, x in rows.items())
-    found = dot_product_attention(q, k, v, bias, mask, is_causal=is_causal)
-    return _joined(_part(params, "out"), found)
+    if positions is not None:
+        q, k = rotary(q, positions), rotary(k, positions)
+    if cache is None:
+        found = dot_product_attention(q, k, v, bias, mask, is_causal=is_causal)
+        return _joined(_part(params, "out"), found)
+    seen, cache = _cached(cache, k, v)
+    seen = seen if mask is None else xp.logical_and(mask, seen)
+    found = dot_product_attention(q, cache["key"], cache["value"], bias, seen)
+    return _joined(_part(params, "out"), found), cache
+
+
+def _cached(cache: Mapping[str, Any], k: Any, v: Any) -> tuple[Any, dict[str, Any]]:
+    """Which places each of the new positions sees, (T, S), and the cache with them."""
+    if {*cache} != {"key", "value", "index"}:
+        raise ArgumentError(
+            "multi_head_attention: expected a cache with a key, a value and an index, found "
+            f"{[*map(str, cache)]!r:.60}",
+            origin=user_origin(),
+            remedy="take that of nn.MultiHeadAttention.init_cache(batch, length)",
+        )
+    steps = shape_of(plain(k))[-3]
+    places = xp.add(below(steps), cache["index"])
+    whole = (slice(None),) * (len(shape_of(plain(k))) - 3)
+    held = {
+        word: named("at")(xp.asarray(cache[word]))[(*whole, places)].set(
+            xp.astype(x, cache[word].dtype)
+        )
+        for word, x in (("key", k), ("value", v))
+    }
+    size = shape_of(plain(cache["key"]))[-3]
+    seen = xp.less_equal(below(size), xp.expand_dims(places, -1))
+    return seen, {**held, "index": xp.add(cache["index"], steps)}
 
 
 def _part(params: Mapping[str, Any], word: str) -> Mapping[str, Any]:

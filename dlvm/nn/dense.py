@@ -1,10 +1,11 @@
-"""Layers that are one product or one look-up: dense and embedding."""
+"""Layers that are one product or one look-up: dense, embedding and bags of embeddings."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from dlvm.base.errors import DTypeError, ShapeError
+from dlvm.base.errors import ArgumentError, DTypeError, ShapeError
+from dlvm.dsl.arrays.creation import below
 from dlvm.dsl.elements.eager import exported
 from dlvm.dsl.trace.operands import known_dtype, plain, shape_of, shown_shape
 from dlvm.dsl.trace.scopes import user_origin
@@ -60,3 +61,36 @@ def embedding(table: Any, ids: Any, mode: str = "error") -> Any:
             remedy="pass a matrix with one row for each id",
         )
     return xp.take(table, ids, 0, mode=mode)
+
+
+MODES = ("mean", "sum", "max")
+
+
+@exported("nn.embedding_bag")
+def embedding_bag(
+    table: Any, ids: Any, mode: str = "mean", weights: Any = None, lengths: Any = None
+) -> Any:
+    """The mean, the sum or the largest of the rows of a table for bags (..., N) of integers.
+
+    ``weights`` (..., N) multiply the rows of a sum. Of each bag the first ``lengths`` (...) count.
+    A bag of no integers gives 0.
+    """
+    if mode not in MODES or (weights is not None and mode != "sum"):
+        raise ArgumentError(
+            f"embedding_bag: expected mode 'mean', 'sum' or 'max', and weights with 'sum' only, "
+            f"found {mode!r} and {'no ' if weights is None else ''}weights",
+            origin=user_origin(),
+            remedy="write mode='sum'",
+        )
+    rows = embedding(table, ids)
+    if weights is not None:
+        rows = rows * xp.expand_dims(xp.astype(weights, rows.dtype), -1)
+    size = shape_of(plain(ids))[-1]
+    held = xp.asarray(size) if lengths is None else xp.expand_dims(xp.minimum(lengths, size), -1)
+    counts = xp.expand_dims(xp.less(below(size), held), -1)
+    if mode == "max":
+        least = float(xp.finfo(known_dtype(rows.dtype)).min)
+        largest = xp.max(xp.where(counts, rows, least), axis=-2, initial=least)
+        return xp.where(xp.greater(held, 0), largest, 0)
+    total = xp.sum(xp.where(counts, rows, 0), axis=-2)
+    return total if mode == "sum" else total / xp.astype(xp.maximum(held, 1), total.dtype)

@@ -32,6 +32,7 @@ CUT = 0.87962566103423978
 
 __all__ = [
     "constant",
+    "delta_orthogonal",
     "glorot_normal",
     "glorot_uniform",
     "he_normal",
@@ -42,6 +43,7 @@ __all__ = [
     "lecun_uniform",
     "normal",
     "ones",
+    "orthogonal",
     "truncated_normal",
     "uniform",
     "variance_scaling",
@@ -128,6 +130,57 @@ def variance_scaling(
     def init(key: Any, shape: Sequence[int], dtype: Any = dtype) -> Any:
         fan = MODES[mode](*_fans(tuple(shape), in_axis, out_axis))
         return DRAWS[distribution](key, tuple(shape), dtype, math.sqrt(scale / max(fan, 1)))
+
+    return init
+
+
+def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = "f32") -> Initializer:
+    """``scale`` times matrices whose columns, or rows if these are fewer, are orthonormal.
+
+    They are evenly distributed over all such matrices (Saxe et al., 2014): the Q of normal numbers,
+    with the signs of the diagonal of R. All axes but ``column_axis`` count rows together.
+    """
+
+    @facing_users
+    def init(key: Any, shape: Sequence[int], dtype: Any = dtype) -> Any:
+        sizes = tuple(shape)
+        if len(sizes) < 2:
+            raise ShapeError(
+                f"initializers.orthogonal: expected a shape of two axes or more, found {sizes}",
+                origin=user_origin(),
+                remedy="for a vector take initializers.normal(0.1)",
+            )
+        columns = sizes[column_axis]
+        rows = math.prod(sizes) // max(columns, 1)
+        kind = known_dtype(dtype)
+        drawn = _random("normal")(key, (max(rows, columns), min(rows, columns)), kind.compute)
+        q, r = named("linalg.qr")(drawn)
+        q = xp.multiply(q, xp.where(xp.less(named("linalg.diagonal")(r), 0), -1, 1))
+        q = q if rows > columns else xp.permute_dims(q, (1, 0))
+        rest = tuple(n for i, n in enumerate(sizes) if i != column_axis % len(sizes))
+        found = xp.moveaxis(xp.reshape(q, (*rest, columns)), -1, column_axis)
+        return xp.copy(xp.astype(xp.multiply(found, scale), kind))
+
+    return init
+
+
+def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = "f32") -> Initializer:
+    """Weights (*window, in, out) of convolutions that are ``orthogonal`` in the middle, else 0."""
+
+    @facing_users
+    def init(key: Any, shape: Sequence[int], dtype: Any = dtype) -> Any:
+        *window, inside, out = shape
+        if not 1 <= len(window) <= 3 or inside > out:
+            raise ShapeError(
+                f"initializers.delta_orthogonal: expected a shape (*window, in, out), in no larger "
+                f"than out, found {tuple(shape)}",
+                origin=user_origin(),
+                remedy="take initializers.orthogonal() for other shapes",
+            )
+        matrix = orthogonal(scale, column_axis)(key, (inside, out), dtype)
+        around = [((n - 1) // 2, n - 1 - (n - 1) // 2) for n in window]
+        matrix = xp.reshape(matrix, (*(1 for _ in window), inside, out))
+        return xp.pad(matrix, [*around, (0, 0), (0, 0)])
 
     return init
 

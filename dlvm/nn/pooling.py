@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from dlvm.base.errors import ArgumentError
 from dlvm.dsl.elements.eager import exported
 from dlvm.dsl.trace.defaults import default_float
 from dlvm.dsl.trace.operands import staged
+from dlvm.dsl.trace.scopes import is_sequence, user_origin
 from dlvm.dsl.words.namespace import xp
 from dlvm.ir import Dim
 from dlvm.ir.dims import product
 from dlvm.ops.arrays.patches import span
 
-from .spatial import Pair, must_fit, numbers, padded, paddings, spatial_axes
+from .spatial import Pair, must_fit, numbers, padded, paddings, spatial_axes, whole
 
 Numbers = tuple[int, ...]
 
@@ -68,6 +72,87 @@ def avg_pool(
         counts = _counts(wide.element, x.type.shape[axis], size, step, pair)
         totals = totals / xp.reshape(counts, (-1, *(1,) * (x.ndim - 1 - axis)))
     return xp.astype(totals, kind)
+
+
+@exported("nn.adaptive_avg_pool")
+def adaptive_avg_pool(x: Any, output_size: Any, layout: Any = "channels_last") -> Any:
+    """The means of ``output_size`` windows that cover each spatial axis, as PyTorch's.
+
+    Of ``n`` places, window ``i`` of ``o`` has those from ``floor(i n / o)`` up to ``ceil((i + 1) n
+    / o)``. ``output_size`` is one number or one for each spatial axis; None keeps an axis as it is.
+    """
+    x = staged(x)
+    kind = x.element if x.element.is_float else default_float()
+    found = xp.astype(x, kind.compute)
+    for axis, size in _adaptive("adaptive_avg_pool", x, output_size, layout):
+        if size == 1:
+            found = xp.mean(found, axis=axis, keepdims=True)
+            continue
+        inside = _windows(x.type.shape[axis], size)[1]
+        shares = inside / np.maximum(inside.sum(1, keepdims=True), 1)
+        rows = xp.matmul(xp.moveaxis(found, axis, -1), xp.astype(shares.T, found.dtype))
+        found = xp.moveaxis(rows, -1, axis)
+    return xp.astype(found, kind)
+
+
+@exported("nn.adaptive_max_pool")
+def adaptive_max_pool(x: Any, output_size: Any, layout: Any = "channels_last") -> Any:
+    """The largest elements of the windows of ``adaptive_avg_pool``; NaN if any is."""
+    x = staged(x)
+    for axis, size in _adaptive("adaptive_max_pool", x, output_size, layout):
+        if size == 1:
+            x = xp.max(x, axis=axis, keepdims=True)
+            continue
+        places, inside = _gathered(*_windows(x.type.shape[axis], size))
+        rows = xp.take(x, places, axis)
+        shown = inside.reshape(*inside.shape, *(1,) * (x.ndim - 1 - axis))
+        x = xp.max(xp.where(shown, rows, x.element.lowest), axis=axis + 1)
+    return x
+
+
+def _adaptive(name: str, x: Any, sizes: Any, layout: Any) -> list[tuple[int, int]]:
+    """The spatial axes that change, and how many windows cover each."""
+    axes = spatial_axes(name, x.ndim, layout)
+    row = tuple(sizes) if is_sequence(sizes) else (sizes,) * len(axes)
+    if len(row) != len(axes) or not all(n is None or (whole(n) and n > 0) for n in row):
+        raise ArgumentError(
+            f"{name}: expected output_size of one whole number, 1 or more, or None for each of "
+            f"{len(axes)} spatial axes, found {sizes!r}",
+            origin=user_origin(),
+            remedy="write output_size=1 for one window over all places",
+        )
+    pairs = [(axis, int(n)) for axis, n in zip(axes, row, strict=True) if n is not None]
+    for axis, size in pairs:
+        extent = x.type.shape[axis]
+        if size > 1 and not isinstance(extent, int):
+            raise ArgumentError(
+                f"{name}: {size} windows over an axis of open size {extent} have sizes that depend "
+                "on it",
+                origin=user_origin(),
+                remedy="write output_size=1, or state the size of the axis",
+            )
+        if extent == 0:
+            raise ArgumentError(
+                f"{name}: spatial axis {axis} has no places to cover",
+                origin=user_origin(),
+                remedy="pass output_size=None for an empty axis",
+            )
+    return pairs
+
+
+def _windows(extent: int, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Where each of the windows begins, and which places are in it: shapes (o) and (o, n)."""
+    window, places = np.arange(size), np.arange(extent)
+    first, end = window * extent // size, -(-(window + 1) * extent // size)
+    return first, (places >= first[:, None]) & (places < end[:, None])
+
+
+def _gathered(first: np.ndarray, inside: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The places of windows of one length, and which of them count: shapes (o, k)."""
+    lengths: Any = inside.sum(1)
+    steps: Any = np.arange(int(lengths.max()))
+    places: Any = first[:, None] + steps
+    return np.minimum(places, inside.shape[1] - 1), steps < lengths[:, None]
 
 
 def _counts(kind: Any, extent: Dim, size: int, step: int, pair: Pair) -> Any:

@@ -11,14 +11,17 @@ from collections.abc import Callable
 from typing import Any
 
 from dlvm.base.errors import ShapeError, UserError
+from dlvm.dsl.arrays.creation import below
 from dlvm.dsl.elements.eager import exported
 from dlvm.dsl.flow.loops import scan
 from dlvm.dsl.trace.operands import plain, shape_of, shown_shape
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.words.namespace import xp
+from dlvm.ir import Dim
 
 from .activations import relu
 
+Shape = tuple[Dim, ...]
 Step = Callable[[Any, Any], Any]
 """From the input's share of all gates and the state: the next state."""
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {"tanh": xp.tanh, "relu": relu}
@@ -74,14 +77,17 @@ def rnn(
     *,
     nonlinearity: str = "tanh",
     reverse: bool = False,
+    lengths: Any = None,
 ) -> tuple[Any, Any]:
     """``rnn_cell`` at each step of sequences (..., T, in): all h, (..., T, H), and the last.
 
     ``state`` is the h to begin with, zeros if it is None; ``reverse`` begins at the end.
+    Of each sequence the first ``lengths`` (...) steps count: the state stays as it is in the
+    others, and their h are 0, as of PyTorch's packed sequences.
     """
     inputs = _inputs("rnn", 1, xs, w_ih, w_hh, b_ih)
     h = _zeros(inputs, w_hh) if state is None else state
-    return _run(_rnn(w_hh, b_hh, nonlinearity), inputs, h, reverse)
+    return _run(_rnn(w_hh, b_hh, nonlinearity), inputs, h, reverse, lengths)
 
 
 @exported("nn.gru")
@@ -94,13 +100,17 @@ def gru(
     state: Any = None,
     *,
     reverse: bool = False,
+    lengths: Any = None,
 ) -> tuple[Any, Any]:
     """``gru_cell`` at each step of sequences (..., T, in): all h, (..., T, H), and the last.
 
     ``state`` is the h to begin with, zeros if it is None; ``reverse`` begins at the end.
+    Of each sequence the first ``lengths`` (...) steps count: the state stays as it is in the
+    others, and their h are 0, as of PyTorch's packed sequences.
     """
     inputs = _inputs("gru", 3, xs, w_ih, w_hh, b_ih)
-    return _run(_gru(w_hh, b_hh), inputs, _zeros(inputs, w_hh) if state is None else state, reverse)
+    h = _zeros(inputs, w_hh) if state is None else state
+    return _run(_gru(w_hh, b_hh), inputs, h, reverse, lengths)
 
 
 @exported("nn.lstm")
@@ -113,14 +123,17 @@ def lstm(
     state: Any = None,
     *,
     reverse: bool = False,
+    lengths: Any = None,
 ) -> tuple[Any, tuple[Any, Any]]:
     """``lstm_cell`` at each step of sequences (..., T, in): all h, (..., T, H), and the last state.
 
     ``state`` is the ``(h, c)`` to begin with, zeros if it is None; ``reverse`` begins at the end.
+    Of each sequence the first ``lengths`` (...) steps count: the state stays as it is in the
+    others, and their h are 0, as of PyTorch's packed sequences.
     """
     inputs = _inputs("lstm", 4, xs, w_ih, w_hh, b_ih)
     start = (_zeros(inputs, w_hh),) * 2 if state is None else _pair("lstm", state)
-    return _run(_lstm(w_hh, b_hh), inputs, start, reverse)
+    return _run(_lstm(w_hh, b_hh), inputs, start, reverse, lengths)
 
 
 def _rnn(w_hh: Any, b_hh: Any, nonlinearity: str) -> Step:
@@ -154,7 +167,7 @@ def _lstm(w_hh: Any, b_hh: Any) -> Step:
     return step
 
 
-def _run(step: Step, inputs: Any, state: Any, reverse: bool) -> tuple[Any, Any]:
+def _run(step: Step, inputs: Any, state: Any, reverse: bool, lengths: Any) -> tuple[Any, Any]:
     """All h and the last state of a loop over the last axis but one of the inputs' shares."""
     paired = isinstance(state, tuple)
 
@@ -162,8 +175,34 @@ def _run(step: Step, inputs: Any, state: Any, reverse: bool) -> tuple[Any, Any]:
         after = step(now, state)
         return after, after[0] if paired else after
 
-    last, all_h = scan(body, state, xp.moveaxis(inputs, -2, 0), reverse=reverse)
+    def counted(state: Any, now: tuple[Any, Any]) -> tuple[Any, Any]:
+        share, counts = now
+        after, h = body(state, share)
+        pairs = zip(after, state, strict=True) if paired else ((after, state),)
+        kept = tuple(xp.where(counts, new, old) for new, old in pairs)
+        return kept if paired else kept[0], xp.where(counts, h, 0)
+
+    steps = xp.moveaxis(inputs, -2, 0)
+    if lengths is None:
+        last, all_h = scan(body, state, steps, reverse=reverse)
+    else:
+        counts = _counts(shape_of(plain(inputs)), lengths)
+        last, all_h = scan(counted, state, (steps, counts), reverse=reverse)
     return xp.moveaxis(all_h, 0, -2), last
+
+
+def _counts(shape: Shape, lengths: Any) -> Any:
+    """Which steps of sequences (..., T, gates * H) count, as (T, ..., 1)."""
+    given = shape_of(plain(lengths))
+    if given != shape[:-2]:
+        raise ShapeError(
+            f"lengths: expected one for each sequence, of shape {shown_shape(shape[:-2])}, found "
+            f"{shown_shape(given)}",
+            origin=user_origin(),
+            remedy="pass the number of steps of each sequence that count",
+        )
+    counts = xp.less(below(shape[-2]), xp.expand_dims(lengths, -1))
+    return xp.expand_dims(xp.moveaxis(counts, -1, 0), -1)
 
 
 def _inputs(name: str, gates: int, xs: Any, w_ih: Any, w_hh: Any, b_ih: Any) -> Any:

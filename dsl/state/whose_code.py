@@ -42,8 +42,11 @@ UNREAD = {
     "llvmlite",
     "scipy",
 } - {"__main__"}
-LAYERS = {f"dlvm.nn.{module}" for module in ("layers", "networks", "recurrent_layers")}
-"""Modules of ours whose classes hold arrays of the user's; their code is read like the user's."""
+LAYERS = "dlvm.nn.layers."
+"""How the names of modules of ours begin whose classes hold arrays of the user's.
+
+Their code is read like the user's.
+"""
 _EMPTY = object()
 _METHODS = (types.FunctionType, property, classmethod, staticmethod)
 RUNNING = {
@@ -143,7 +146,7 @@ def of_installed(read: Any) -> bool:
 
 def _package(module: str) -> str:
     """The first name of a module; one of layers is a package of its own."""
-    return module if module in LAYERS else module.partition(".")[0]
+    return module if module.startswith(LAYERS) else module.partition(".")[0]
 
 
 def _name(space: Any) -> str:

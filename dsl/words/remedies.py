@@ -69,6 +69,20 @@ OURS = {
     "neg": "negative",
     **dict.fromkeys(("mm", "bmm"), "matmul"),
     "custom_gradient": "custom_vjp",
+    **{
+        f"{name}{axes}d": f"nn.{name}"
+        for name in ("Conv", "ConvTranspose", "MaxPool", "AvgPool", "AdaptiveMaxPool")
+        for axes in (1, 2, 3)
+    },
+    **{f"AdaptiveAvgPool{axes}d": "nn.AdaptiveAvgPool" for axes in (1, 2, 3)},
+    **{
+        f"{name}Norm{axes}d": f"nn.{name}Norm"
+        for name in ("Batch", "Instance")
+        for axes in (1, 2, 3)
+    },
+    "Swish": "nn.SiLU",
+    "Identity": "nn.Lambda",
+    "MultiheadAttention": "nn.MultiHeadAttention",
 }
 """Names in NumPy, ``math`` and other libraries, and our names for the same functions."""
 

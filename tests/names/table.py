@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from dlvm import nn
+
 from .forms import counted, drawn
 
 # ruff: noqa: RUF024  (names share a list of calls, which nobody changes)
@@ -228,6 +230,8 @@ TABLE: dict[str, list[Entry]] = {
             "relu6",
             "leaky_relu",
             "elu",
+            "celu",
+            "mish",
             "selu",
             "sigmoid",
             "log_sigmoid",
@@ -240,6 +244,8 @@ TABLE: dict[str, list[Entry]] = {
             "hard_silu",
         ]
     },
+    "nn.prelu": [of(X, V[:4]), of(X, V[:1])],
+    "nn.glu": [of(X), of(T, 0)],
     "nn.conv": [
         of(drawn(2, 5, 2), drawn(3, 2, 2)),
         of(drawn(1, 4, 5, 2), drawn(2, 2, 1, 2), stride=2, padding=1, groups=2),
@@ -250,6 +256,11 @@ TABLE: dict[str, list[Entry]] = {
     ],
     "nn.max_pool": [of(drawn(2, 5, 2), 2), of(drawn(1, 4, 5, 2), 3, 2, ((1, 1), (0, 1)))],
     "nn.avg_pool": [of(drawn(2, 5, 2), 2), of(drawn(1, 4, 4, 2), 3, 2, "SAME", False)],
+    **{
+        f"nn.adaptive_{n}_pool": [of(drawn(2, 5, 2), 3), of(drawn(1, 4, 5, 2), (2, 3))]
+        for n in ("avg", "max")
+    },
+    "nn.interpolate": [of(drawn(2, 5, 2), 3), of(drawn(1, 3, 2, 2), scale_factor=2)],
     "nn.gelu": [of(X), of(X, approximate=False)],
     **{f"nn.{n}": [of(X), of(X, 0), of(V)] for n in ("softmax", "log_softmax")},
     "nn.cross_entropy": [of(X, LABELS), of(X, counted(4, below=3), 0)],
@@ -299,22 +310,12 @@ SILENT = {
     "isrealobj": "it speaks of types alone",
     "size": "it speaks of shapes alone",
     "nn.multi_head_attention": "its parameters are a dict, in which no operand is found",
+    "nn.summary": "it gives a table of text",
     "nn.batch_norm": "no derivative flows through the state that it gives",
     **{
         f"nn.{n}": "it makes a tree of parameters"
-        for n in (
-            *(
-                "BatchNorm",
-                "Dropout",
-                "Embedding",
-                "GRU",
-                "GroupNorm",
-                "LSTM",
-                "Lambda",
-                "LayerNorm",
-            ),
-            *("Linear", "MLP", "MultiHeadAttention", "RMSNorm", "RNN", "Sequential"),
-        )
+        for n in nn.__all__
+        if isinstance(getattr(nn, n), type)
     },
     "empty": "its elements are whatever is there",
     "empty_like": "its elements are whatever is there",
@@ -351,6 +352,7 @@ GATES = [drawn(4, 8), drawn(2, 8), drawn(8), drawn(8)]
 LAYERS = {
     "nn.dense": [of(X, WEIGHTS), of(ROWS, WEIGHTS, V[:2])],
     "nn.embedding": [of(X, LABELS)],
+    "nn.embedding_bag": [of(X, LABELS), of(X, counted(2, 3, below=3), "max")],
     "nn.layer_norm": [of(ROWS, FACTORS, V[:4]), of(ROWS, axis=(1, 2))],
     "nn.rms_norm": [of(ROWS, FACTORS), of(ROWS, axis=1)],
     "nn.group_norm": [of(ROWS, 2, FACTORS, V[:4]), of(ROWS, 3, axis=1)],
@@ -450,7 +452,7 @@ BESIDE_ONE = {
 SLOPES_BESIDE = {
     **dict.fromkeys(("logsumexp", "cumulative_logsumexp"), 1),
     **dict.fromkeys((f"nn.{n}" for n in ("elu", "selu", "silu", "swish", "softplus")), 1),
-    "nn.log_sigmoid": 1,
+    **dict.fromkeys(("nn.log_sigmoid", "nn.glu"), 1),
     **{f"nn.{n}{w}": 8 for n in ("rnn", "gru", "lstm") for w in ("", "_cell")},
     "nn.dot_product_attention": 4,
     "nn.gelu": 40,

@@ -259,7 +259,8 @@ WRONG = [
     (lambda: nn.initializers.variance_scaling(1, "fan", "normal"), UserError, "expected a mode"),
     (lambda: nn.MLP(KEY, (3,)), UserError, "sizes of all layers"),
     (lambda: nn.MultiHeadAttention(KEY, 3, 8), UserError, "8 features don't make 3 heads"),
-    (lambda: nn.Sequential([nn.BatchNorm(3)]), UserError, "gives a state besides"),
+    (lambda: nn.initializers.orthogonal()(KEY, (3,)), ShapeError, "two axes or more"),
+    (lambda: nn.initializers.delta_orthogonal()(KEY, (3, 4, 2)), ShapeError, "no larger"),
     (lambda: nn.Sequential([3]), UserError, "layers and functions, found 3"),
     (
         lambda: nn.MultiHeadAttention(KEY, 2, 8)(normal(3, 7)),
@@ -288,3 +289,28 @@ def test_a_label_that_is_negative_is_refused_unless_it_is_ignored(dtype: str):
         nn.cross_entropy(x, np.array([3, 200]))
     found = nn.cross_entropy(x, labels, ignore_index=-1)
     assert np.array_equal(found, [nn.cross_entropy(x[:1], labels[:1])[0], 0])
+
+
+@pytest.mark.parametrize("shape, axis", [((4, 3), -1), ((3, 4), -1), ((3, 3), 0), ((2, 2, 3), 0)])
+def test_orthogonal_weights_keep_lengths(shape, axis):
+    init = nn.initializers.orthogonal(2.0, axis, "f64")
+    w = dlvm.function(lambda key: init(key, shape))(KEY)
+    matrix = np.moveaxis(w, axis, -1).reshape(-1, shape[axis]) / 2
+    small = matrix.T @ matrix if matrix.shape[0] >= matrix.shape[1] else matrix @ matrix.T
+    assert w.shape == shape and w.dtype == np.float64
+    np.testing.assert_allclose(small, np.eye(len(small)), atol=1e-12)
+    np.testing.assert_allclose(init(KEY, shape), w, rtol=1e-12, atol=1e-14)
+    assert nn.initializers.orthogonal()(KEY, shape, "f16").dtype == np.float16
+
+
+def test_orthogonal_matrices_have_no_side():
+    keys = dlvm.random.split(KEY, 400)
+    found = dlvm.vmap(lambda key: nn.initializers.orthogonal()(key, (2, 2)))(keys)
+    assert np.abs(found.mean(0)).max() < 0.12
+    assert abs((np.linalg.det(found) > 0).mean() - 0.5) < 0.1
+
+
+def test_a_delta_of_an_orthogonal_matrix_keeps_the_lengths_of_channels():
+    w = nn.initializers.delta_orthogonal()(KEY, (3, 2, 2, 4), "f64")
+    np.testing.assert_allclose(w[1, 0] @ w[1, 0].T, np.eye(2), atol=1e-12)
+    assert np.count_nonzero(w) == 8

@@ -13,10 +13,14 @@ from dlvm import nn
 from dlvm.base.errors import UserError
 from dlvm.testing import gradcheck
 
+from .test_activations import ACTIVATIONS
+
 KEY = dlvm.random.key(1)
 RNG = np.random.default_rng(5)
 ROWS = RNG.normal(size=(3, 4))
 STEPS = RNG.normal(size=(2, 3, 4))
+IMAGES = RNG.normal(size=(2, 3, 3, 4))
+LONG = RNG.normal(size=(2, 5, 4))
 IDS = np.array([[0, 2, 1], [4, 4, 0]])
 
 
@@ -36,6 +40,10 @@ LAYERS = {
     "RMSNorm": (nn.RMSNorm(4, dtype="f64"), ROWS),
     "GroupNorm": (nn.GroupNorm(2, 4, dtype="f64"), STEPS),
     "BatchNorm": (nn.BatchNorm(4, dtype="f64"), ROWS, normalised),
+    "InstanceNorm": (nn.InstanceNorm(4, affine=True, dtype="f64"), STEPS),
+    "EmbeddingBag": (nn.EmbeddingBag(KEY, 4, 2, dtype="f64"), np.array([[0, 2, 1], [1, 3, 0]])),
+    "PReLU": (nn.PReLU(4, dtype="f64"), ROWS),
+    "GatedMLP": (nn.GatedMLP(KEY, 4, 3, dtype="f64"), ROWS),
     "Dropout": (nn.Dropout(0.4), ROWS, noisy),
     "Lambda": (nn.Lambda(nn.gelu), ROWS),
     "MLP": (nn.MLP(KEY, (4, 5, 3), nn.silu, dtype="f64"), ROWS),
@@ -48,12 +56,34 @@ LAYERS = {
     ),
     "RNN": (nn.RNN(KEY, 4, 3, dtype="f64"), STEPS),
     "GRU": (nn.GRU(KEY, 4, 3, dtype="f64"), STEPS),
+    "GRU of two layers": (nn.GRU(KEY, 4, 2, 2, bidirectional=True, dtype="f64"), STEPS),
     "LSTM": (nn.LSTM(KEY, 4, 3, dtype="f64"), STEPS),
+    "Conv": (nn.Conv(KEY, 4, 6, 3, (2, 1), 1, groups=2, dtype="f64"), IMAGES),
+    "Conv of sequences": (nn.Conv(KEY, 4, 3, (2,), dilation=2, bias=False, dtype="f64"), LONG),
+    "ConvTranspose": (
+        nn.ConvTranspose(KEY, 4, 6, (3, 2), 2, 1, (1, 0), groups=2, dtype="f64"),
+        IMAGES,
+    ),
+    "MaxPool": (nn.MaxPool(2, padding=1), IMAGES),
+    "AvgPool": (nn.AvgPool((2, 3), 1), IMAGES),
+    "AdaptiveMaxPool": (nn.AdaptiveMaxPool((None, 2)), IMAGES),
+    "AdaptiveAvgPool": (nn.AdaptiveAvgPool((2, None)), IMAGES),
+    "Flatten": (nn.Flatten(), IMAGES),
+    "Upsample": (nn.Upsample(scale_factor=2, mode="linear"), IMAGES),
     "MultiHeadAttention": (nn.MultiHeadAttention(KEY, 2, 4, dtype="f64"), STEPS),
 }
 
 
-LEARNS = [name for name in LAYERS if name not in ("Dropout", "Lambda")]
+LAYERS["TransformerEncoderLayer"] = (
+    nn.TransformerEncoderLayer(KEY, 4, 2, 3, 0.0, norm_first=True, dtype="f64"),
+    STEPS,
+)
+LAYERS["TransformerDecoderLayer"] = (
+    nn.TransformerDecoderLayer(KEY, 4, 2, 3, 0.0, dtype="f64"),
+    STEPS,
+    lambda layer, x: layer(x, x[:, ::-1], is_causal=True),
+)
+LEARNS = [name for name, (layer, *_) in LAYERS.items() if dlvm.tree.leaves(layer)]
 """Those that have parameters."""
 
 
@@ -70,7 +100,7 @@ def case(name: str):
 
 def test_each_class_of_the_package_is_a_case():
     classes = {n for n in nn.__all__ if isinstance(getattr(nn, n), type)}
-    assert classes == {name.partition(" ")[0] for name in LAYERS}
+    assert classes == {name.partition(" ")[0] for name in LAYERS} | set(ACTIVATIONS)
 
 
 @pytest.mark.parametrize("name", LAYERS)
@@ -91,7 +121,7 @@ def test_staged_is_unstaged_and_the_gradient_has_the_structure_of_the_layer(name
 def test_derivatives_to_second_order_are_those_of_differences(name: str, monkeypatch):
     monkeypatch.setenv("DLVM_INTERPRET", "1")
     layer, x, run = case(name)
-    gradcheck(run, layer, x, order=2, elements=1)
+    gradcheck(run, layer, x, order=2, elements=1 if name in LEARNS else 4)
 
 
 @pytest.mark.parametrize("name", LEARNS)
@@ -119,7 +149,7 @@ def test_a_donated_layer_is_stepped_in_place(name: str):
 
 
 @pytest.mark.parametrize(
-    "name", [n for n in LAYERS if n not in ("Embedding", "BatchNorm", "Dropout")]
+    "name", [n for n in LAYERS if n not in ("Embedding", "EmbeddingBag", "BatchNorm", "Dropout")]
 )
 def test_the_number_of_examples_may_be_open(name: str):
     layer, x, run = case(name)
@@ -170,6 +200,27 @@ def test_layers_that_need_keys_get_their_own_each_and_none_outside_of_training()
     assert np.array_equal(net(x, training=False), x)
     with pytest.raises(UserError, match="expected a key in training"):
         net(x)
+
+
+def test_a_sequence_of_layers_keeps_the_states_of_those_that_have_one():
+    norm, lstm = nn.BatchNorm(4, dtype="f64"), nn.LSTM(KEY, 4, 3, dtype="f64")
+    inner = nn.Sequential([nn.Dropout(0.0), norm])
+    net = nn.Sequential([inner, nn.relu, lstm, nn.Linear(KEY, 3, 2, dtype="f64")])
+    state = net.init()
+    assert state[1] is None and np.array_equal(state[0][0][1], np.ones(4))
+    run = dlvm.function(lambda net, x, state: net(x, KEY, state=state))
+    y, state = run(net, STEPS, state)
+    rows, stats = norm(STEPS, norm.init())
+    hidden, end = lstm(nn.relu(rows))
+    np.testing.assert_allclose(y, net.layers[3](hidden), rtol=1e-11)
+    np.testing.assert_allclose(state[0][0], stats, rtol=1e-11)
+    np.testing.assert_allclose(state[1], end, rtol=1e-11)
+    again, kept = net(STEPS, training=False, state=state)
+    expected, _ = lstm(nn.relu(norm(STEPS, stats, training=False)[0]), end)
+    np.testing.assert_allclose(again, net.layers[3](expected), rtol=1e-11)
+    assert np.array_equal(kept[0], state[0])
+    with pytest.raises(UserError, match="a tuple of 2 states"):
+        net(STEPS, KEY, state=state[:1])
 
 
 def test_running_statistics_come_back_and_are_used_afterwards():

@@ -21,11 +21,12 @@ from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.words.names import named
 from dlvm.dsl.words.namespace import xp
+from dlvm.nn.dense import dense, embedding, embedding_bag
+from dlvm.nn.dropout import dropout
+from dlvm.nn.initializers import normal, ones, zeros
+from dlvm.nn.norms import batch_norm, group_norm, layer_norm, rms_norm
 
-from .dense import dense, embedding
-from .dropout import dropout
-from .initializers import normal, ones, zeros
-from .norms import batch_norm, group_norm, layer_norm, rms_norm
+from .shown import Layer
 
 
 def evenly(key: Any, shape: tuple[int, ...], fan: int, dtype: Any) -> Any:
@@ -40,8 +41,8 @@ def keys_of(key: Any, count: int) -> list[Any]:
     return [keys[i] for i in range(count)]
 
 
-@dataclass(init=False)
-class Linear:
+@dataclass(init=False, repr=False)
+class Linear(Layer):
     """``x @ weight + bias``, with a weight of shape (in, out)."""
 
     weight: Any
@@ -61,8 +62,8 @@ class Linear:
         return dense(x, self.weight, self.bias)
 
 
-@dataclass(init=False)
-class Embedding:
+@dataclass(init=False, repr=False)
+class Embedding(Layer):
     """A row of features for each whole number below ``count``; normal numbers at first."""
 
     weight: Any
@@ -77,8 +78,32 @@ class Embedding:
         return embedding(self.weight, ids)
 
 
-@dataclass(init=False)
-class LayerNorm:
+@dataclass(init=False, repr=False)
+class EmbeddingBag(Layer):
+    """The mean, the sum or the largest of rows of features for the whole numbers of each bag."""
+
+    weight: Any
+    mode: str = static()
+
+    @facing_users
+    def __init__(
+        self, key: Any, count: int, features: int, mode: str = "mean", dtype: Any = "f32"
+    ) -> None:
+        """The first parameters."""
+        self.weight = normal(1.0)(key, (count, features), dtype)
+        self.mode = mode
+
+    def __call__(self, ids: Any, weights: Any = None, lengths: Any = None) -> Any:
+        """Bags (..., N) of whole numbers as rows (..., features), which are 0 for empty bags.
+
+        ``weights`` (..., N) multiply the rows of a sum. Of each bag the first ``lengths`` (...)
+        count, and the others, which must be valid rows, don't.
+        """
+        return embedding_bag(self.weight, ids, self.mode, weights, lengths)
+
+
+@dataclass(init=False, repr=False)
+class LayerNorm(Layer):
     """``layer_norm`` of the last axis, with a scale and a bias for each feature."""
 
     scale: Any
@@ -99,8 +124,8 @@ class LayerNorm:
         return layer_norm(x, self.scale, self.bias, self.eps)
 
 
-@dataclass(init=False)
-class RMSNorm:
+@dataclass(init=False, repr=False)
+class RMSNorm(Layer):
     """``rms_norm`` of the last axis, with a scale for each feature."""
 
     scale: Any
@@ -117,8 +142,8 @@ class RMSNorm:
         return rms_norm(x, self.scale, self.eps)
 
 
-@dataclass(init=False)
-class GroupNorm:
+@dataclass(init=False, repr=False)
+class GroupNorm(Layer):
     """``group_norm``, with a scale and a bias for each channel."""
 
     scale: Any
@@ -140,8 +165,37 @@ class GroupNorm:
         return group_norm(x, self.groups, self.scale, self.bias, self.eps, self.axis)
 
 
-@dataclass(init=False)
-class BatchNorm:
+@dataclass(init=False, repr=False)
+class InstanceNorm(Layer):
+    """``group_norm`` of each channel by itself; ``affine`` adds a scale and a bias for each."""
+
+    scale: Any
+    bias: Any
+    channels: int = static()
+    eps: float = static()
+    axis: int = static()
+
+    @facing_users
+    def __init__(
+        self,
+        channels: int,
+        eps: float = 1e-5,
+        affine: bool = False,
+        axis: int = -1,
+        dtype: Any = "f32",
+    ) -> None:
+        """The first parameters."""
+        self.scale = ones(None, (channels,), dtype) if affine else None
+        self.bias = zeros(None, (channels,), dtype) if affine else None
+        self.channels, self.eps, self.axis = channels, eps, axis
+
+    def __call__(self, x: Any) -> Any:
+        """Channels of each example with mean 0 and variance 1, scaled and moved."""
+        return group_norm(x, self.channels, self.scale, self.bias, self.eps, self.axis)
+
+
+@dataclass(init=False, repr=False)
+class BatchNorm(Layer):
     """``batch_norm``, with a scale and a bias for each channel; its state is kept by the caller.
 
     ``state = norm.init()`` is the first running mean and variance, ``y, state = norm(x, state)``
@@ -181,8 +235,8 @@ class BatchNorm:
         return batch_norm(x, *state, self.scale, self.bias, *options)
 
 
-@dataclass
-class Dropout:
+@dataclass(repr=False)
+class Dropout(Layer):
     """``dropout`` with a rate, which is configuration."""
 
     rate: float = static(default=0.5)

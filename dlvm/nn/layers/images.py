@@ -1,0 +1,221 @@
+"""Layers of images, whose channels come last: convolutions, pools and other sizes.
+
+Options have PyTorch's names and order. A kernel size that is one number is a square window over
+two spatial axes; a tuple has one number for each axis, and says so how many there are.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from dlvm.base.errors import ArgumentError
+from dlvm.dsl.trace.configuration import static
+from dlvm.dsl.trace.facing import facing_users
+from dlvm.dsl.trace.scopes import is_sequence, user_origin
+from dlvm.dsl.words.namespace import xp
+from dlvm.ir.dims import product
+from dlvm.nn.convolution import conv, conv_transpose
+from dlvm.nn.pooling import adaptive_avg_pool, adaptive_max_pool, avg_pool, max_pool
+from dlvm.nn.resizing import interpolate
+from dlvm.nn.spatial import whole
+
+from .basic import evenly, keys_of
+from .shown import Layer
+
+
+@dataclass(init=False, repr=False)
+class Conv(Layer):
+    """``conv`` with weights (*kernel_size, in // groups, out), as those of flax, and a bias."""
+
+    weight: Any
+    bias: Any
+    stride: int | tuple[int, ...] = static()
+    padding: int | str | tuple[int | tuple[int, int], ...] = static()
+    dilation: int | tuple[int, ...] = static()
+    groups: int = static()
+
+    @facing_users
+    def __init__(
+        self,
+        key: Any,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        bias: bool = True,
+        dtype: Any = "f32",
+    ) -> None:
+        """The first parameters."""
+        window = _window("Conv", kernel_size)
+        _check_groups("Conv", in_channels, out_channels, groups)
+        shape = (*window, in_channels // groups, out_channels)
+        fan = math.prod(shape[:-1])
+        first, second = keys_of(key, 2)
+        self.weight = evenly(first, shape, fan, dtype)
+        self.bias = evenly(second, (out_channels,), fan, dtype) if bias else None
+        self.stride, self.padding, self.dilation = map(_fixed, (stride, padding, dilation))
+        self.groups = groups
+
+    def __call__(self, x: Any) -> Any:
+        """Images (batch, *space, in) as images (batch, *space, out)."""
+        found = conv(x, self.weight, self.stride, self.padding, self.dilation, groups=self.groups)
+        return found if self.bias is None else xp.add(found, self.bias)
+
+
+@dataclass(init=False, repr=False)
+class ConvTranspose(Layer):
+    """``conv_transpose`` with PyTorch's meaning, and a bias: the transpose of ``conv``.
+
+    The weights are (*kernel_size, out // groups, in), those of the ``conv`` that is transposed.
+    """
+
+    weight: Any
+    bias: Any
+    stride: int | tuple[int, ...] = static()
+    padding: int | str | tuple[int | tuple[int, int], ...] = static()
+    output_padding: int | tuple[int, ...] = static()
+    groups: int = static()
+    dilation: int | tuple[int, ...] = static()
+
+    @facing_users
+    def __init__(
+        self,
+        key: Any,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: Any = 1,
+        dtype: Any = "f32",
+    ) -> None:
+        """The first parameters."""
+        window = _window("ConvTranspose", kernel_size)
+        _check_groups("ConvTranspose", in_channels, out_channels, groups)
+        shape = (*window, out_channels // groups, in_channels)
+        fan = math.prod(shape[:-1])
+        first, second = keys_of(key, 2)
+        self.weight = evenly(first, shape, fan, dtype)
+        self.bias = evenly(second, (out_channels,), fan, dtype) if bias else None
+        self.stride, self.padding, self.dilation = map(_fixed, (stride, padding, dilation))
+        self.output_padding, self.groups = _fixed(output_padding), groups
+
+    def __call__(self, x: Any) -> Any:
+        """Images (batch, *space, in) as larger images (batch, *space, out)."""
+        options = (self.stride, self.padding, self.dilation, self.output_padding, self.groups)
+        found = conv_transpose(x, self.weight, *options, transpose_kernel=True)
+        return found if self.bias is None else xp.add(found, self.bias)
+
+
+def _window(name: str, size: Any) -> tuple[int, ...]:
+    """The sizes of a window along its one to three axes."""
+    window = tuple(size) if is_sequence(size) else (size, size)
+    if not 1 <= len(window) <= 3 or not all(whole(n) and n > 0 for n in window):
+        raise ArgumentError(
+            f"{name}: expected kernel_size of a whole number, for two spatial axes, or of one to "
+            f"three whole numbers, found {size!r}",
+            origin=user_origin(),
+            remedy="write kernel_size=3 for images, or kernel_size=(3,) for sequences",
+        )
+    return tuple(map(int, window))
+
+
+def _check_groups(name: str, inside: int, out: int, groups: int) -> None:
+    if groups < 1 or inside % groups or out % groups:
+        raise ArgumentError(
+            f"{name}: {inside} channels in and {out} out don't make {groups} groups of one size",
+            origin=user_origin(),
+            remedy="pass groups that divide both numbers of channels",
+        )
+
+
+def _fixed(option: Any) -> Any:
+    """An option that can be compared: lists are tuples."""
+    return tuple(map(_fixed, option)) if is_sequence(option) else option
+
+
+@dataclass(repr=False)
+class MaxPool(Layer):
+    """``max_pool`` of windows over the spatial axes."""
+
+    kernel_size: int | tuple[int, ...] = static()
+    stride: int | tuple[int, ...] | None = static(default=None)
+    padding: int | str | tuple[int | tuple[int, int], ...] = static(default=0)
+    dilation: int | tuple[int, ...] = static(default=1)
+
+    def __call__(self, x: Any) -> Any:
+        """The largest element of each window."""
+        return max_pool(x, self.kernel_size, self.stride, self.padding, self.dilation)
+
+
+@dataclass(repr=False)
+class AvgPool(Layer):
+    """``avg_pool`` of windows over the spatial axes."""
+
+    kernel_size: int | tuple[int, ...] = static()
+    stride: int | tuple[int, ...] | None = static(default=None)
+    padding: int | str | tuple[int | tuple[int, int], ...] = static(default=0)
+    count_include_pad: bool = static(default=True)
+
+    def __call__(self, x: Any) -> Any:
+        """The mean of each window."""
+        return avg_pool(x, self.kernel_size, self.stride, self.padding, self.count_include_pad)
+
+
+@dataclass(repr=False)
+class AdaptiveMaxPool(Layer):
+    """``adaptive_max_pool`` to a number of windows."""
+
+    output_size: int | tuple[int | None, ...] = static()
+
+    def __call__(self, x: Any) -> Any:
+        """The largest elements of windows that cover the spatial axes."""
+        return adaptive_max_pool(x, self.output_size)
+
+
+@dataclass(repr=False)
+class AdaptiveAvgPool(Layer):
+    """``adaptive_avg_pool`` to a number of windows."""
+
+    output_size: int | tuple[int | None, ...] = static()
+
+    def __call__(self, x: Any) -> Any:
+        """The means of windows that cover the spatial axes."""
+        return adaptive_avg_pool(x, self.output_size)
+
+
+@dataclass(repr=False)
+class Flatten(Layer):
+    """The axes from ``start_dim`` to ``end_dim`` as one; all but the first by default."""
+
+    start_dim: int = static(default=1)
+    end_dim: int = static(default=-1)
+
+    def __call__(self, x: Any) -> Any:
+        """The same elements along fewer axes."""
+        x = xp.asarray(x)
+        first, last = (d % max(x.ndim, 1) for d in (self.start_dim, self.end_dim))
+        shape = xp.shape(x)
+        return xp.reshape(x, (*shape[:first], product(shape[first : last + 1]), *shape[last + 1 :]))
+
+
+@dataclass(repr=False)
+class Upsample(Layer):
+    """``interpolate`` to a size, or by a factor."""
+
+    size: int | tuple[int, ...] | None = static(default=None)
+    scale_factor: float | tuple[float, ...] | None = static(default=None)
+    mode: str = static(default="nearest")
+    align_corners: bool = static(default=False)
+
+    def __call__(self, x: Any) -> Any:
+        """Images of the other size."""
+        return interpolate(x, self.size, self.scale_factor, self.mode, self.align_corners)

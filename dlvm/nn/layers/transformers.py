@@ -1,0 +1,267 @@
+"""Attention as a layer, and the layers of transformers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from dlvm.base.errors import UserError
+from dlvm.dsl.trace.facing import facing_users
+from dlvm.dsl.trace.operands import plain, shape_of
+from dlvm.dsl.trace.scopes import user_origin
+from dlvm.dsl.words.namespace import xp
+from dlvm.nn.activations import relu
+from dlvm.nn.attention import multi_head_attention
+from dlvm.nn.initializers import glorot_uniform, zeros
+
+from .basic import Dropout, LayerNorm, Linear, keys_of
+from .shown import Layer
+
+
+@dataclass(init=False, repr=False)
+class MultiHeadAttention(Layer):
+    """``multi_head_attention`` of rows of some features, with a bias in each projection.
+
+    ``num_kv_heads``, which divides ``num_heads``, lets several heads share keys and values.
+    ``rotary`` turns queries and keys by their positions.
+    """
+
+    query: dict[str, Any]
+    key: dict[str, Any]
+    value: dict[str, Any]
+    out: dict[str, Any]
+    rotary: bool
+
+    @facing_users
+    def __init__(
+        self,
+        key: Any,
+        num_heads: int,
+        features: int,
+        bias: bool = True,
+        dtype: Any = "f32",
+        num_kv_heads: int | None = None,
+        rotary: bool = False,
+    ) -> None:
+        """The first parameters."""
+        if num_heads < 1 or features % num_heads:
+            raise UserError(
+                f"MultiHeadAttention: {features} features don't make {num_heads} heads of one size",
+                origin=user_origin(),
+                remedy="pass a number of heads that divides the number of features",
+            )
+        apart = (features, num_heads, features // num_heads)
+        keys = keys_of(key, 4)
+        shared = _shared(num_heads, num_kv_heads)
+        fewer = (features, shared, features // num_heads)
+        self.query = _projection(keys[0], apart, bias, dtype)
+        self.key, self.value = (_projection(k, fewer, bias, dtype) for k in keys[1:3])
+        self.rotary = rotary
+        together = glorot_uniform()(keys[3], (features, features), dtype)
+        self.out = {"kernel": _owned(together, (*apart[1:], features))}
+        self.out |= {"bias": zeros(None, (features,), dtype)} if bias else {}
+
+    def __call__(
+        self,
+        query: Any,
+        key: Any = None,
+        value: Any = None,
+        bias: Any = None,
+        mask: Any = None,
+        is_causal: bool = False,
+        cache: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Rows (B, T, E) or (T, E); without a key and a value, of attention to themselves.
+
+        With a cache, the rows that follow those in it, and the cache with them behind.
+        """
+        params = {"query": self.query, "key": self.key, "value": self.value, "out": self.out}
+        options: dict[str, Any] = {"is_causal": is_causal, "cache": cache}
+        if self.rotary:
+            first = 0 if cache is None else cache["index"]
+            options["positions"] = xp.add(xp.arange(shape_of(plain(query))[-2]), first)
+        return multi_head_attention(params, query, key, value, bias, mask, **options)
+
+    def init_cache(self, batch: int, length: int, dtype: Any = None) -> dict[str, Any]:
+        """An empty cache for ``length`` positions of each of ``batch`` examples."""
+        kernel = xp.asarray(self.key["kernel"])
+        shape: Any = (batch, length, *shape_of(plain(kernel))[1:])
+        held = {word: zeros(None, shape, dtype or kernel.dtype) for word in ("key", "value")}
+        return {**held, "index": xp.zeros((), dtype="i64")}
+
+
+def _shared(heads: int, shared: int | None) -> int:
+    """How many heads of keys and values there are."""
+    if shared is None:
+        return heads
+    if shared < 1 or heads % shared:
+        raise UserError(
+            f"MultiHeadAttention: {heads} heads of queries can't share {shared} heads of keys",
+            origin=user_origin(),
+            remedy="pass num_kv_heads that divides num_heads",
+        )
+    return shared
+
+
+def _projection(key: Any, shape: tuple[int, int, int], bias: bool, dtype: Any) -> dict[str, Any]:
+    """A kernel from features to heads, and its bias."""
+    kernel = _owned(glorot_uniform()(key, (shape[0], shape[1] * shape[2]), dtype), shape)
+    return {"kernel": kernel, "bias": zeros(None, shape[1:], dtype)} if bias else {"kernel": kernel}
+
+
+def _owned(x: Any, shape: tuple[int, ...]) -> Any:
+    """The elements in another shape and in memory of their own, so that they can be donated."""
+    return xp.copy(xp.reshape(x, shape))
+
+
+@dataclass(init=False, repr=False)
+class TransformerEncoderLayer(Layer):
+    """Attention of rows to themselves and a perceptron, each added to its rows and normalised.
+
+    ``norm_first`` normalises what goes into each instead of what comes out. The options are
+    PyTorch's; attention's weights are not dropped.
+    """
+
+    attention: MultiHeadAttention
+    linear1: Linear
+    linear2: Linear
+    norm1: LayerNorm
+    norm2: LayerNorm
+    dropout: Dropout
+    activation: Callable[..., Any]
+    norm_first: bool
+    takes_key: ClassVar[bool] = True
+
+    @facing_users
+    def __init__(
+        self,
+        key: Any,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: Callable[..., Any] = relu,
+        layer_norm_eps: float = 1e-5,
+        norm_first: bool = False,
+        bias: bool = True,
+        dtype: Any = "f32",
+    ) -> None:
+        """The first parameters."""
+        keys = keys_of(key, 3)
+        self.attention = MultiHeadAttention(keys[0], nhead, d_model, bias, dtype)
+        self.linear1 = Linear(keys[1], d_model, dim_feedforward, bias, dtype)
+        self.linear2 = Linear(keys[2], dim_feedforward, d_model, bias, dtype)
+        self.norm1, self.norm2 = (LayerNorm(d_model, layer_norm_eps, bias, dtype) for _ in range(2))
+        self.dropout, self.activation, self.norm_first = Dropout(dropout), activation, norm_first
+
+    def __call__(
+        self,
+        x: Any,
+        key: Any = None,
+        training: bool = True,
+        mask: Any = None,
+        is_causal: bool = False,
+    ) -> Any:
+        """Rows (B, T, E) or (T, E); a mask is true where a row is seen."""
+        drop = _Drops(self.dropout, key, training, 3)
+        x = _added(
+            self,
+            self.norm1,
+            x,
+            lambda x: drop(self.attention(x, None, None, None, mask, is_causal)),
+        )
+        return _added(self, self.norm2, x, lambda x: drop(_perceptron(self, x, drop)))
+
+
+@dataclass(init=False, repr=False)
+class TransformerDecoderLayer(Layer):
+    """Attention of rows to themselves, then to those of a memory, and a perceptron.
+
+    The options are those of ``TransformerEncoderLayer``.
+    """
+
+    attention: MultiHeadAttention
+    memory: MultiHeadAttention
+    linear1: Linear
+    linear2: Linear
+    norm1: LayerNorm
+    norm2: LayerNorm
+    norm3: LayerNorm
+    dropout: Dropout
+    activation: Callable[..., Any]
+    norm_first: bool
+
+    @facing_users
+    def __init__(
+        self,
+        key: Any,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: Callable[..., Any] = relu,
+        layer_norm_eps: float = 1e-5,
+        norm_first: bool = False,
+        bias: bool = True,
+        dtype: Any = "f32",
+    ) -> None:
+        """The first parameters."""
+        keys = keys_of(key, 4)
+        self.attention = MultiHeadAttention(keys[0], nhead, d_model, bias, dtype)
+        self.memory = MultiHeadAttention(keys[3], nhead, d_model, bias, dtype)
+        self.linear1 = Linear(keys[1], d_model, dim_feedforward, bias, dtype)
+        self.linear2 = Linear(keys[2], dim_feedforward, d_model, bias, dtype)
+        self.norm1, self.norm2, self.norm3 = (
+            LayerNorm(d_model, layer_norm_eps, bias, dtype) for _ in range(3)
+        )
+        self.dropout, self.activation, self.norm_first = Dropout(dropout), activation, norm_first
+
+    def __call__(
+        self,
+        x: Any,
+        memory: Any,
+        key: Any = None,
+        training: bool = True,
+        mask: Any = None,
+        memory_mask: Any = None,
+        is_causal: bool = False,
+    ) -> Any:
+        """Rows (B, T, E) that see one another, and those of a memory (B, S, E)."""
+        drop = _Drops(self.dropout, key, training, 4)
+        x = _added(
+            self,
+            self.norm1,
+            x,
+            lambda x: drop(self.attention(x, None, None, None, mask, is_causal)),
+        )
+        x = _added(
+            self, self.norm2, x, lambda x: drop(self.memory(x, memory, None, None, memory_mask))
+        )
+        return _added(self, self.norm3, x, lambda x: drop(_perceptron(self, x, drop)))
+
+
+Part = TransformerEncoderLayer | TransformerDecoderLayer
+
+
+def _added(layer: Part, norm: LayerNorm, x: Any, part: Callable[[Any], Any]) -> Any:
+    """The rows and what a part of the layer makes of them, normalised before or after."""
+    if layer.norm_first:
+        return xp.add(x, part(norm(x)))
+    return norm(xp.add(x, part(x)))
+
+
+def _perceptron(layer: Part, x: Any, drop: Callable[[Any], Any]) -> Any:
+    return layer.linear2(drop(layer.activation(layer.linear1(x))))
+
+
+class _Drops:
+    """Dropout with a key of its own for each use; none of a rate of 0."""
+
+    def __init__(self, dropout: Dropout, key: Any, training: bool, count: int) -> None:
+        self.dropout, self.training = dropout, training and dropout.rate > 0
+        split = self.training and key is not None
+        self.keys = iter(keys_of(key, count) if split else [None] * count)
+
+    def __call__(self, x: Any) -> Any:
+        return self.dropout(x, next(self.keys), self.training)
