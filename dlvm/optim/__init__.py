@@ -8,6 +8,14 @@ from dlvm.dsl.trace.suggestions import reader
 
 from .bounds import clip, clip_by_global_norm, global_norm
 from .combining import apply, chain
+from .cycles import (
+    cosine_onecycle_schedule,
+    linear_onecycle_schedule,
+    piecewise_interpolate_schedule,
+    sgdr_schedule,
+    warmup_constant_schedule,
+    warmup_exponential_decay_schedule,
+)
 from .decay import add_decayed_weights
 from .minimizing import minimize
 from .moments import (
@@ -46,15 +54,18 @@ __all__ = [
     "clip_by_global_norm",
     "constant_schedule",
     "cosine_decay_schedule",
+    "cosine_onecycle_schedule",
     "exponential_decay",
     "global_norm",
     "join_schedules",
     "lbfgs",
+    "linear_onecycle_schedule",
     "linear_schedule",
     "lion",
     "loss_scale",
     "minimize",
     "piecewise_constant_schedule",
+    "piecewise_interpolate_schedule",
     "polynomial_schedule",
     "rmsprop",
     "scale",
@@ -66,8 +77,11 @@ __all__ = [
     "scale_by_schedule",
     "scale_by_stddev",
     "sgd",
+    "sgdr_schedule",
     "trace",
+    "warmup_constant_schedule",
     "warmup_cosine_decay_schedule",
+    "warmup_exponential_decay_schedule",
 ]
 
 __getattr__ = reader(__name__, __all__)

@@ -80,5 +80,21 @@ def schedules(o: Any) -> dict[str, Any]:
         "warm": o.warmup_cosine_decay_schedule(0.1, 0.5, 10, 35, 0.05),
         "cold": o.warmup_cosine_decay_schedule(0.1, 0.5, 0, 35),
         "pieces": o.piecewise_constant_schedule(1.0, {10: 0.5, 30: 0.1}),
+        "onecycle": o.cosine_onecycle_schedule(40, 0.5),
+        "onecycle with all": o.cosine_onecycle_schedule(40, 0.5, 0.25, 10.0, 100.0),
+        "onecycle of lines": o.linear_onecycle_schedule(40, 0.5, 0.3, 0.8),
+        "onecycle that begins at its peak": o.linear_onecycle_schedule(40, 0.5, 0.0),
+        "interpolated": o.piecewise_interpolate_schedule("cosine", 1.0, {10: 0.5, 30: 2.0}),
+        "interpolated on lines": o.piecewise_interpolate_schedule("linear", 1.0, {20: 0.25}),
+        "restarts": o.sgdr_schedule(
+            [
+                {"init_value": 0.1, "peak_value": p, "warmup_steps": 3, "decay_steps": d}
+                for p, d in ((0.5, 10), (0.3, 20), (0.2, 10))
+            ]
+        ),
+        "warm constant": o.warmup_constant_schedule(0.1, 0.5, 10),
+        "warm exponential": o.warmup_exponential_decay_schedule(
+            0.1, 0.5, 10, 7, 0.3, 2, True, end_value=0.05
+        ),
         "joined": o.join_schedules([o.constant_schedule(1.0), o.linear_schedule(0.5, 0.1, 9)], [8]),
     }

@@ -9,6 +9,7 @@ import pytest
 
 import dlvm
 from dlvm import optim
+from dlvm.base.errors import UserError
 
 from .problem import SHAPES, STEPS, arrays, loss, optimisers, schedules
 from .stored import FILE
@@ -76,3 +77,12 @@ def test_schedules_are_those_of_optax(name):
 def test_every_optimiser_and_schedule_is_compared():
     assert set(OURS) == set(STORED["f64"]) == set(STORED["f32"])
     assert set(SCHEDULES) == set(STORED["schedules"])
+
+
+def test_schedules_refuse_what_has_no_meaning():
+    with pytest.raises(UserError, match="transition_steps is a number of steps above 0"):
+        optim.cosine_onecycle_schedule(0, 0.1)
+    with pytest.raises(UserError, match="expected 'linear' or 'cosine', found 'cubic'"):
+        optim.piecewise_interpolate_schedule("cubic", 1.0, {3: 0.5})
+    with pytest.raises(UserError, match="the arguments of one cycle or more"):
+        optim.sgdr_schedule([])
