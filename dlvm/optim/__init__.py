@@ -17,6 +17,7 @@ from .cycles import (
     warmup_exponential_decay_schedule,
 )
 from .decay import add_decayed_weights
+from .grouping import freeze, masked, partition, set_to_zero
 from .minimizing import minimize
 from .moments import (
     scale_by_adam,
@@ -56,6 +57,7 @@ __all__ = [
     "cosine_decay_schedule",
     "cosine_onecycle_schedule",
     "exponential_decay",
+    "freeze",
     "global_norm",
     "join_schedules",
     "lbfgs",
@@ -63,7 +65,9 @@ __all__ = [
     "linear_schedule",
     "lion",
     "loss_scale",
+    "masked",
     "minimize",
+    "partition",
     "piecewise_constant_schedule",
     "piecewise_interpolate_schedule",
     "polynomial_schedule",
@@ -76,6 +80,7 @@ __all__ = [
     "scale_by_rss",
     "scale_by_schedule",
     "scale_by_stddev",
+    "set_to_zero",
     "sgd",
     "sgdr_schedule",
     "trace",

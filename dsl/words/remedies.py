@@ -69,6 +69,9 @@ OURS = {
     "neg": "negative",
     **dict.fromkeys(("mm", "bmm"), "matmul"),
     "custom_gradient": "custom_vjp",
+    "multi_transform": "optim.partition",
+    "MultiSteps": "optim.accumulate",
+    "apply_updates": "optim.apply",
 }
 """Names in NumPy, ``math`` and other libraries, and our names for the same functions."""
 
