@@ -19,7 +19,7 @@ from dlvm.dsl.words.namespace import xp
 
 from .bounds import Stateless
 from .combining import Transformation, check_transformation
-from .leaves import each
+from .leaves import aligned, each
 from .places import Marks, chosen_places, spread
 
 
@@ -122,7 +122,7 @@ def _step(
     """A step of an optimiser of some places; elsewhere the updates are those that are given."""
     given, spec = flatten_with_none(updates)
     if len(given) != len(places):  # the error says where
-        each("update", lambda g, p: (g,), gradients=updates, parameters=params)
+        aligned("update", gradients=updates, parameters=params)
     some = None if params is None else _only(places, params)
     moved, after = inner.update(_only(places, updates), state.inner_state, some, **extra)
     rows = zip(places, flatten_with_none(moved)[0], given, strict=True)

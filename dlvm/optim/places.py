@@ -34,8 +34,9 @@ class Marks:
 
 def answer(marks: Any, params: Any) -> Any:
     """Marks, or what a function gives of the parameters; a model that can be called is a tree."""
-    function = callable(marks) and not dataclasses.is_dataclass(marks)
-    return marks(params) if function else marks
+    if dataclasses.is_dataclass(marks) or not callable(marks):  # pyright: ignore[reportUnknownArgumentType]
+        return marks
+    return marks(params)
 
 
 def chosen_places(mask: Any, params: Any) -> list[bool]:
@@ -58,7 +59,8 @@ def spread(marks: Any, spec: Spec) -> Iterator[Any]:
     if spec.is_leaf() or type(marks) is not spec.type:
         yield from [marks] * spec.num_leaves
         return
-    places = spec.entries()
+    places: list[Any] = spec.entries()
+    parts: list[Any]
     if dataclasses.is_dataclass(marks):
         parts = [getattr(marks, place) for place in places]
     elif (set(marks) if isinstance(marks, dict) else set(range(len(marks)))) == set(places):  # pyright: ignore[reportUnknownArgumentType]

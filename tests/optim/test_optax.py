@@ -42,8 +42,9 @@ def trained(name, dtype, steps, staged=True, donate=()):
 @pytest.mark.parametrize("name", OURS)
 def test_fifty_steps_in_f64_are_those_of_optax(name):
     params, _ = trained(name, np.float64, STEPS, donate=("params", "state"))
+    digits = 1e-7 if name == "adafactor with all" else 1e-9  # optax keeps its momentum in f32
     for key, expected in STORED["f64"][name].items():
-        np.testing.assert_allclose(params[key], expected, rtol=1e-9, atol=1e-9, err_msg=key)
+        np.testing.assert_allclose(params[key], expected, rtol=digits, atol=digits, err_msg=key)
 
 
 @pytest.mark.drawn(3)
