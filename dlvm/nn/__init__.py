@@ -21,11 +21,23 @@ from .activations import (
 )
 from .attention import dot_product_attention, multi_head_attention, rotary
 from .convolution import conv, conv_transpose
+from .ctc import ctc_loss
 from .dense import dense, embedding
 from .distances import binary_cross_entropy_with_logits, huber_loss, kl_div, l1_loss, mse_loss
 from .dropout import dropout
 from .layers import BatchNorm, Dropout, Embedding, GroupNorm, LayerNorm, Linear, RMSNorm
 from .losses import cross_entropy
+from .margins import (
+    cosine_distance,
+    cosine_similarity,
+    dice_loss,
+    gaussian_nll_loss,
+    hinge_loss,
+    log_cosh,
+    poisson_nll_loss,
+    sigmoid_focal_loss,
+    smooth_l1_loss,
+)
 from .networks import MLP, Lambda, MultiHeadAttention, Sequential
 from .normalised import log_softmax, one_hot, softmax
 from .norms import batch_norm, group_norm, layer_norm, rms_norm
@@ -55,12 +67,17 @@ __all__ = [
     "binary_cross_entropy_with_logits",
     "conv",
     "conv_transpose",
+    "cosine_distance",
+    "cosine_similarity",
     "cross_entropy",
+    "ctc_loss",
     "dense",
+    "dice_loss",
     "dot_product_attention",
     "dropout",
     "elu",
     "embedding",
+    "gaussian_nll_loss",
     "gelu",
     "group_norm",
     "gru",
@@ -68,11 +85,13 @@ __all__ = [
     "hard_sigmoid",
     "hard_silu",
     "hard_tanh",
+    "hinge_loss",
     "huber_loss",
     "kl_div",
     "l1_loss",
     "layer_norm",
     "leaky_relu",
+    "log_cosh",
     "log_sigmoid",
     "log_softmax",
     "lstm",
@@ -81,6 +100,7 @@ __all__ = [
     "mse_loss",
     "multi_head_attention",
     "one_hot",
+    "poisson_nll_loss",
     "relu",
     "relu6",
     "rms_norm",
@@ -89,7 +109,9 @@ __all__ = [
     "rotary",
     "selu",
     "sigmoid",
+    "sigmoid_focal_loss",
     "silu",
+    "smooth_l1_loss",
     "softmax",
     "softplus",
     "softsign",

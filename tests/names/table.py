@@ -364,6 +364,16 @@ LAYERS = {
     "nn.gru": [of(ROWS, *KERNELS)],
     "nn.lstm": [of(ROWS, *GATES), of(ROWS, *GATES, reverse=True)],
     **{f"nn.{n}": [of(X, Y)] for n in ("mse_loss", "l1_loss", "huber_loss")},
+    **{
+        f"nn.{n}": [of(X, Y)]
+        for n in ("smooth_l1_loss", "log_cosh", "hinge_loss", "cosine_similarity")
+    },
+    "nn.cosine_distance": [of(X, Y, axis=0)],
+    "nn.gaussian_nll_loss": [of(X, Y, np.abs(Y) + 1)],
+    "nn.poisson_nll_loss": [of(X, np.abs(Y))],
+    "nn.sigmoid_focal_loss": [of(X, np.abs(Y) / 2)],
+    "nn.dice_loss": [of(drawn(2, 3, 1), np.abs(drawn(2, 3, 1)) / 2)],
+    "nn.ctc_loss": [of(ROWS, np.zeros((2, 3)), counted(2, 2, below=3), np.zeros((2, 2)))],
     "nn.kl_div": [of(X, np.abs(Y))],
     "nn.binary_cross_entropy_with_logits": [of(X, np.abs(Y) / 2)],
 }
