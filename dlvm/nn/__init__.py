@@ -3,6 +3,7 @@
 from dlvm.dsl.trace.suggestions import reader
 
 from . import initializers as initializers
+from . import metrics as metrics
 from .activations import (
     elu,
     gelu,
