@@ -120,5 +120,5 @@ def _check(wrong: bool, expected: str, found: Any) -> None:
         raise ArgumentError(
             f"reduce_on_plateau: expected {expected}, found {found}",
             origin=user_origin(),
-            remedy="leave it out: the defaults are factor=0.1, rtol=1e-4 and atol=0.0",
+            remedy="leave it out: every option has a default",
         )

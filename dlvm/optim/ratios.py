@@ -132,7 +132,7 @@ def unit_axes(x: Any) -> tuple[int, ...]:
             f"adaptive_grad_clip: the units of a parameter of shape {shown_shape(shape)} are not "
             f"known",
             origin=user_origin(),
-            remedy="pass axis=, the axes over which the norm of a unit is taken",
+            remedy="pass the axes over which the norm of a unit is taken as the third argument",
         )
     return (0,) if len(shape) <= 3 else tuple(range(len(shape) - 1))
 

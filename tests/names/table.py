@@ -368,9 +368,8 @@ LAYERS = {
         f"nn.{n}": [of(X, Y)]
         for n in ("smooth_l1_loss", "log_cosh", "hinge_loss", "cosine_similarity")
     },
-    "nn.cosine_distance": [of(X, Y, axis=0)],
+    **{f"nn.{n}": [of(X, np.abs(Y) + 1)] for n in ("cosine_distance", "poisson_nll_loss")},
     "nn.gaussian_nll_loss": [of(X, Y, np.abs(Y) + 1)],
-    "nn.poisson_nll_loss": [of(X, np.abs(Y))],
     "nn.sigmoid_focal_loss": [of(X, np.abs(Y) / 2)],
     "nn.dice_loss": [of(ROWS, np.abs(drawn(2, 3, 4)) / 2)],
     "nn.ctc_loss": [of(ROWS, np.zeros((2, 3)), counted(2, 2, below=3), np.zeros((2, 2)))],

@@ -122,6 +122,8 @@ WRONG = {
     "found nothing": lambda: optim.freeze(True).update({"w": P["w"]}, ((),), P),
     "write dlvm.optim.partition": lambda: optim.multi_transform,
     "write dlvm.optim.accumulate": lambda: optim.MultiSteps,
+    "write dlvm.optim.adamw": lambda: optim.AdamW,
+    "write dlvm.optim.reduce_on_plateau": lambda: optim.ReduceLROnPlateau,
     "write dlvm.optim.apply": lambda: optim.apply_updates,
 }
 

@@ -125,7 +125,7 @@ def test_mistakes_are_told():
             START, optim.scale_by_muon().init(START)
         ),
         "expected 3 coefficients": lambda: optim.scale_by_muon((1.0, 2.0)),
-        "pass axis=": lambda: optim.adaptive_grad_clip(0.1).update(
+        "pass the axes over which": lambda: optim.adaptive_grad_clip(0.1).update(
             np.ones((2,) * 6), (), np.ones((2,) * 6)
         ),
     }.items():
