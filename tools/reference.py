@@ -103,6 +103,7 @@ def rooms() -> Iterator[str]:
         "linalg",
         "nn",
         "nn.initializers",
+        "nn.metrics",
         "onnx",
         "optim",
         "random",

@@ -3,6 +3,7 @@
 from dlvm.dsl.trace.suggestions import reader
 
 from . import initializers as initializers
+from . import metrics as metrics
 from .activations import (
     celu,
     elu,
@@ -25,6 +26,7 @@ from .activations import (
 )
 from .attention import dot_product_attention, multi_head_attention, rotary
 from .convolution import conv, conv_transpose
+from .ctc import ctc_loss
 from .dense import dense, embedding, embedding_bag
 from .distances import binary_cross_entropy_with_logits, huber_loss, kl_div, l1_loss, mse_loss
 from .dropout import dropout
@@ -81,6 +83,17 @@ from .layers.transformers import (
     TransformerEncoderLayer,
 )
 from .losses import cross_entropy
+from .margins import (
+    cosine_distance,
+    cosine_similarity,
+    dice_loss,
+    gaussian_nll_loss,
+    hinge_loss,
+    log_cosh,
+    poisson_nll_loss,
+    sigmoid_focal_loss,
+    smooth_l1_loss,
+)
 from .normalised import log_softmax, one_hot, softmax
 from .norms import batch_norm, group_norm, layer_norm, rms_norm
 from .pooling import adaptive_avg_pool, adaptive_max_pool, avg_pool, max_pool
@@ -147,13 +160,18 @@ __all__ = [
     "celu",
     "conv",
     "conv_transpose",
+    "cosine_distance",
+    "cosine_similarity",
     "cross_entropy",
+    "ctc_loss",
     "dense",
+    "dice_loss",
     "dot_product_attention",
     "dropout",
     "elu",
     "embedding",
     "embedding_bag",
+    "gaussian_nll_loss",
     "gelu",
     "glu",
     "group_norm",
@@ -162,12 +180,14 @@ __all__ = [
     "hard_sigmoid",
     "hard_silu",
     "hard_tanh",
+    "hinge_loss",
     "huber_loss",
     "interpolate",
     "kl_div",
     "l1_loss",
     "layer_norm",
     "leaky_relu",
+    "log_cosh",
     "log_sigmoid",
     "log_softmax",
     "lstm",
@@ -177,6 +197,7 @@ __all__ = [
     "mse_loss",
     "multi_head_attention",
     "one_hot",
+    "poisson_nll_loss",
     "prelu",
     "relu",
     "relu6",
@@ -186,7 +207,9 @@ __all__ = [
     "rotary",
     "selu",
     "sigmoid",
+    "sigmoid_focal_loss",
     "silu",
+    "smooth_l1_loss",
     "softmax",
     "softplus",
     "softsign",

@@ -22,7 +22,7 @@ from .reductions import reduced
 @exported("nn.mse_loss")
 def mse_loss(predictions: Any, targets: Any, *, reduction: str = "none") -> Any:
     """The square of the difference."""
-    _check("mse_loss", predictions, targets)
+    check_pair("mse_loss", predictions, targets)
     away = xp.subtract(predictions, targets) * 1.0
     return reduced("mse_loss", away * away, reduction)
 
@@ -30,7 +30,7 @@ def mse_loss(predictions: Any, targets: Any, *, reduction: str = "none") -> Any:
 @exported("nn.l1_loss")
 def l1_loss(predictions: Any, targets: Any, *, reduction: str = "none") -> Any:
     """The absolute difference."""
-    _check("l1_loss", predictions, targets)
+    check_pair("l1_loss", predictions, targets)
     return reduced("l1_loss", xp.abs(xp.subtract(predictions, targets) * 1.0), reduction)
 
 
@@ -39,7 +39,7 @@ def huber_loss(
     predictions: Any, targets: Any, delta: float = 1.0, *, reduction: str = "none"
 ) -> Any:
     """``d**2 / 2`` of differences up to ``delta``, and ``delta * (|d| - delta / 2)`` beyond."""
-    _check("huber_loss", predictions, targets)
+    check_pair("huber_loss", predictions, targets)
     if isinstance(plain(delta), int | float) and not delta > 0:
         raise UserError(
             f"huber_loss: expected a positive delta, found {delta}",
@@ -61,7 +61,7 @@ def kl_div(
     With ``log_target`` targets are logarithms of ``p``. ``reduction="batchmean"`` divides the sum
     by the length of the first axis, which is the divergence for each example.
     """
-    _check("kl_div", log_predictions, targets)
+    check_pair("kl_div", log_predictions, targets)
     q, targets = xp.asarray(log_predictions), xp.asarray(targets)
     there = xp.greater(targets, -math.inf if log_target else 0)
     safe = xp.where(there, targets, 0 if log_target else 1)
@@ -86,7 +86,7 @@ def binary_cross_entropy_with_logits(
 
     ``pos_weight`` is a factor of the first term and ``weight`` of the whole; both stretch.
     """
-    _check("binary_cross_entropy_with_logits", logits, targets)
+    check_pair("binary_cross_entropy_with_logits", logits, targets)
     x, t = xp.multiply(logits, 1.0), xp.asarray(targets)
     x, t = xp.asarray(x), xp.astype(t, xp.asarray(x).dtype)
     other = 1 if pos_weight is None else 1 + (xp.asarray(pos_weight) - 1) * t
@@ -95,7 +95,7 @@ def binary_cross_entropy_with_logits(
     return reduced("binary_cross_entropy_with_logits", losses, reduction)
 
 
-def _check(name: str, predictions: Any, targets: Any) -> None:
+def check_pair(name: str, predictions: Any, targets: Any) -> None:
     """Both have one shape."""
     first, second = (shape_of(plain(x)) for x in (predictions, targets))
     if first != second:

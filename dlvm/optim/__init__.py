@@ -6,9 +6,28 @@ Names and signatures are those of optax: ``optimizer.init(params)`` gives a stat
 
 from dlvm.dsl.trace.suggestions import reader
 
+from .adaptive import (
+    ema,
+    scale_by_adadelta,
+    scale_by_adamax,
+    scale_by_amsgrad,
+    scale_by_belief,
+    scale_by_radam,
+)
 from .bounds import clip, clip_by_global_norm, global_norm
 from .combining import apply, chain
+from .cycles import (
+    cosine_onecycle_schedule,
+    linear_onecycle_schedule,
+    piecewise_interpolate_schedule,
+    sgdr_schedule,
+    warmup_constant_schedule,
+    warmup_exponential_decay_schedule,
+)
 from .decay import add_decayed_weights
+from .factored import scale_by_factored_rms
+from .grouping import freeze, masked, partition, set_to_zero
+from .injecting import inject_hyperparams
 from .minimizing import minimize
 from .moments import (
     scale_by_adam,
@@ -19,8 +38,16 @@ from .moments import (
     trace,
 )
 from .optimisers import adagrad, adam, adamw, lion, rmsprop, sgd
+from .orthogonal import muon, scale_by_muon
+from .plateau import reduce_on_plateau
 from .quasi_newton import lbfgs
 from .rates import scale, scale_by_learning_rate, scale_by_schedule
+from .ratios import (
+    adaptive_grad_clip,
+    clip_by_block_rms,
+    scale_by_param_block_rms,
+    scale_by_trust_ratio,
+)
 from .schedules import (
     constant_schedule,
     cosine_decay_schedule,
@@ -31,43 +58,78 @@ from .schedules import (
     polynomial_schedule,
     warmup_cosine_decay_schedule,
 )
+from .variants import adabelief, adadelta, adafactor, adamax, adamaxw, amsgrad, lamb, lars, radam
 from .wrapping import accumulate, apply_if_finite, loss_scale
 
 __all__ = [
     "accumulate",
+    "adabelief",
+    "adadelta",
+    "adafactor",
     "adagrad",
     "adam",
+    "adamax",
+    "adamaxw",
     "adamw",
+    "adaptive_grad_clip",
     "add_decayed_weights",
+    "amsgrad",
     "apply",
     "apply_if_finite",
     "chain",
     "clip",
+    "clip_by_block_rms",
     "clip_by_global_norm",
     "constant_schedule",
     "cosine_decay_schedule",
+    "cosine_onecycle_schedule",
+    "ema",
     "exponential_decay",
+    "freeze",
     "global_norm",
+    "inject_hyperparams",
     "join_schedules",
+    "lamb",
+    "lars",
     "lbfgs",
+    "linear_onecycle_schedule",
     "linear_schedule",
     "lion",
     "loss_scale",
+    "masked",
     "minimize",
+    "muon",
+    "partition",
     "piecewise_constant_schedule",
+    "piecewise_interpolate_schedule",
     "polynomial_schedule",
+    "radam",
+    "reduce_on_plateau",
     "rmsprop",
     "scale",
+    "scale_by_adadelta",
     "scale_by_adam",
+    "scale_by_adamax",
+    "scale_by_amsgrad",
+    "scale_by_belief",
+    "scale_by_factored_rms",
     "scale_by_learning_rate",
     "scale_by_lion",
+    "scale_by_muon",
+    "scale_by_param_block_rms",
+    "scale_by_radam",
     "scale_by_rms",
     "scale_by_rss",
     "scale_by_schedule",
     "scale_by_stddev",
+    "scale_by_trust_ratio",
+    "set_to_zero",
     "sgd",
+    "sgdr_schedule",
     "trace",
+    "warmup_constant_schedule",
     "warmup_cosine_decay_schedule",
+    "warmup_exponential_decay_schedule",
 ]
 
 __getattr__ = reader(__name__, __all__)

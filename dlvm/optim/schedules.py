@@ -17,7 +17,8 @@ from dlvm.dsl.words.namespace import xp
 Schedule = Callable[[Any], Any]
 
 
-def _positive(what: str, name: str, steps: Any) -> None:
+def check_steps(what: str, name: str, steps: Any) -> None:
+    """Refuses a number of steps that is not above 0."""
     if isinstance(steps, int | float) and steps <= 0:
         raise ArgumentError(
             f"{what}: {name} is a number of steps above 0, found {steps}",
@@ -37,7 +38,7 @@ def polynomial_schedule(
     init_value: Any, end_value: Any, power: Any, transition_steps: int, transition_begin: int = 0
 ) -> Schedule:
     """From one value to another with the ``power`` of the share of steps that is left."""
-    _positive("polynomial_schedule", "transition_steps", transition_steps)
+    check_steps("polynomial_schedule", "transition_steps", transition_steps)
 
     def schedule(count: Any) -> Any:
         share = xp.clip((count - transition_begin) / transition_steps, 0.0, 1.0)
@@ -51,7 +52,7 @@ def linear_schedule(
     init_value: Any, end_value: Any, transition_steps: int, transition_begin: int = 0
 ) -> Schedule:
     """From one value to another on a line."""
-    _positive("linear_schedule", "transition_steps", transition_steps)
+    check_steps("linear_schedule", "transition_steps", transition_steps)
     return polynomial_schedule(init_value, end_value, 1, transition_steps, transition_begin)
 
 
@@ -68,7 +69,7 @@ def exponential_decay(
 
     In whole powers only with ``staircase``; never beyond ``end_value``.
     """
-    _positive("exponential_decay", "transition_steps", transition_steps)
+    check_steps("exponential_decay", "transition_steps", transition_steps)
 
     def schedule(count: Any) -> Any:
         share = xp.maximum(count - transition_begin, 0) / transition_steps
@@ -86,7 +87,7 @@ def cosine_decay_schedule(
     init_value: Any, decay_steps: int, alpha: Any = 0.0, exponent: Any = 1.0
 ) -> Schedule:
     """Half a wave of a cosine from ``init_value`` to ``alpha * init_value``."""
-    _positive("cosine_decay_schedule", "decay_steps", decay_steps)
+    check_steps("cosine_decay_schedule", "decay_steps", decay_steps)
 
     def schedule(count: Any) -> Any:
         share = xp.minimum(count, decay_steps) / decay_steps
@@ -106,7 +107,7 @@ def warmup_cosine_decay_schedule(
     exponent: Any = 1.0,
 ) -> Schedule:
     """On a line to ``peak_value``, then a cosine to ``end_value`` at step ``decay_steps``."""
-    _positive(
+    check_steps(
         "warmup_cosine_decay_schedule", "decay_steps - warmup_steps", decay_steps - warmup_steps
     )
     alpha = (

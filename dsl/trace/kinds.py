@@ -221,6 +221,7 @@ NAMED = {
     **dict.fromkeys(("query", "value", "table", "ids", "positions", "h"), OPERAND),
     **dict.fromkeys(("w_ih", "w_hh", "b_ih", "b_hh", "weight", "pos_weight"), OPERAND),
     **dict.fromkeys(("predictions", "log_predictions", "targets"), OPERAND),
+    **dict.fromkeys(("logit_paddings", "label_paddings", "class_weights"), OPERAND),
     "state": STATE,
     **dict.fromkeys(("num", "n", "k", "kth", "ddof", "correction", "lower", "upper"), INDEX),
     **dict.fromkeys(("length", "axis_size"), INDEX),

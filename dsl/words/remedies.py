@@ -83,6 +83,13 @@ OURS = {
     "Swish": "nn.SiLU",
     "Identity": "nn.Lambda",
     "MultiheadAttention": "nn.MultiHeadAttention",
+    "multi_transform": "optim.partition",
+    "MultiSteps": "optim.accumulate",
+    "apply_updates": "optim.apply",
+    "SGD": "optim.sgd",
+    "Adam": "optim.adam",
+    "AdamW": "optim.adamw",
+    "ReduceLROnPlateau": "optim.reduce_on_plateau",
 }
 """Names in NumPy, ``math`` and other libraries, and our names for the same functions."""
 

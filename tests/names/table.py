@@ -366,6 +366,15 @@ LAYERS = {
     "nn.gru": [of(ROWS, *KERNELS)],
     "nn.lstm": [of(ROWS, *GATES), of(ROWS, *GATES, reverse=True)],
     **{f"nn.{n}": [of(X, Y)] for n in ("mse_loss", "l1_loss", "huber_loss")},
+    **{
+        f"nn.{n}": [of(X, Y)]
+        for n in ("smooth_l1_loss", "log_cosh", "hinge_loss", "cosine_similarity")
+    },
+    **{f"nn.{n}": [of(X, np.abs(Y) + 1)] for n in ("cosine_distance", "poisson_nll_loss")},
+    "nn.gaussian_nll_loss": [of(X, Y, np.abs(Y) + 1)],
+    "nn.sigmoid_focal_loss": [of(X, np.abs(Y) / 2)],
+    "nn.dice_loss": [of(ROWS, np.abs(drawn(2, 3, 4)) / 2)],
+    "nn.ctc_loss": [of(ROWS, np.zeros((2, 3)), counted(2, 2, below=3), np.zeros((2, 2)))],
     "nn.kl_div": [of(X, np.abs(Y))],
     "nn.binary_cross_entropy_with_logits": [of(X, np.abs(Y) / 2)],
 }
@@ -444,6 +453,7 @@ BESIDE_ONE = {
         for n in ("rnn", "gru", "lstm")
         for w in ("", "_cell")
     },
+    "nn.dice_loss": "probabilities are those of a softmax or of a sigmoid, which are rounded",
     "nn.log_softmax": "where one class is all but sure, it is the logarithm of a sum near 1",
     "nn.cross_entropy": "where one class is all but sure, it is the logarithm of a sum near 1",
 }

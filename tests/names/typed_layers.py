@@ -48,5 +48,31 @@ LAYERS = (
         "dlvm.nn.mse_loss(X, X + 2, {0})",
         "4.0",
     ),
+    Script(
+        "dlvm.nn.dice_loss(X, X)",
+        r"axis: (x\[\.\.\., None\])",
+        "x = X\ndlvm.nn.dice_loss({0}, 0 * {0})",
+        "1 - 1 / (0.5 / (1 + np.exp(-X)) + 1)",
+    ),
+    Script(
+        "m = dlvm.nn.metrics.AUC()\nm.update(m.init(), M, I)",
+        r"class: (softmax\(x\).*)",
+        "from dlvm.nn import metrics, softmax\nm, x = metrics.AUC(), np.eye(2)\n"
+        "m.compute(m.update(m.init(), {0}, np.array([0, 1])))",
+        "1.0",
+    ),
+    Script(
+        "dlvm.optim.piecewise_interpolate_schedule('cubic', 1.0)",
+        "pass (interpolate_type=.*)",
+        "dlvm.optim.piecewise_interpolate_schedule({0}, init_value=1.0)(3)",
+        "1.0",
+    ),
+    Script(
+        "m = dlvm.optim.reduce_on_plateau()\nm.update(X, m.init(X), X)",
+        "call (update.*)",
+        "m = dlvm.optim.reduce_on_plateau()\nupdate, state = m.update, m.init(X)\n"
+        "grads, params, loss = X, X, 1.0\n{0}[0]",
+        "X",
+    ),
 )
-"""Layers, initialisers and losses."""
+"""Layers, initialisers, losses, metrics and optimisers."""

@@ -34,6 +34,7 @@ def loss(p: Any, x: Any, y: Any, np: Any) -> Any:
 
 def optimisers(o: Any, mask: Any, accumulate: Any, exact: Any = lambda s: s) -> dict[str, Any]:
     """Each optimiser, made by optax or by dlvm.optim; ``exact`` makes a schedule compute in f64."""
+    muon = o.contrib.muon if hasattr(o, "contrib") else o.muon
     warm = exact(o.warmup_cosine_decay_schedule(0.0, 0.05, 10, 40, 0.001))
     return {
         "sgd": o.sgd(0.1),
@@ -57,6 +58,26 @@ def optimisers(o: Any, mask: Any, accumulate: Any, exact: Any = lambda s: s) -> 
         "exponential": o.sgd(exact(o.exponential_decay(0.2, 10, 0.5))),
         "accumulated": accumulate(o.adam(0.05), 3),
         "accumulated sgd": accumulate(o.sgd(0.2, momentum=0.9), 4),
+        "radam of Nesterov": o.radam(0.02, b2=0.95, eps_root=1e-6, threshold=4.5, nesterov=True),
+        "adamax": o.adamaxw(0.02),
+        "amsgrad": o.amsgrad(0.02, b2=0.9, bias_correction_mu=False),
+        "adadelta": o.adadelta(1.0, weight_decay=0.01),
+        "adabelief": o.adabelief(0.02, nesterov=True),
+        "lamb": o.lamb(0.02, weight_decay=0.01),
+        "lars": o.lars(0.5, 0.01, mask, 0.1, trust_ratio_mask=mask),
+        "adafactor": o.adafactor(0.02, min_dim_size_to_factor=2),
+        "adafactor with all": o.adafactor(
+            warm, 3, 0.9, clipping_threshold=0.5, momentum=0.5, weight_decay_rate=0.01
+        ),
+        "muon": muon(0.02),
+        "muon with all": muon(
+            0.02, ns_steps=3, weight_decay=0.1, nesterov=False, adaptive=True, consistent_rms=0.2
+        ),
+        "smoothed": o.chain(o.adaptive_grad_clip(0.02), o.ema(0.5), o.sgd(0.1)),
+        "groups": o.partition(
+            {"a": o.adam(0.02), "b": o.sgd(0.1), "c": o.set_to_zero()},
+            {"w": "a", "b": "b", "v": "a", "c": "c"},
+        ),
         "parts": o.chain(
             o.add_decayed_weights(0.01, mask),
             o.trace(0.5),
@@ -80,5 +101,21 @@ def schedules(o: Any) -> dict[str, Any]:
         "warm": o.warmup_cosine_decay_schedule(0.1, 0.5, 10, 35, 0.05),
         "cold": o.warmup_cosine_decay_schedule(0.1, 0.5, 0, 35),
         "pieces": o.piecewise_constant_schedule(1.0, {10: 0.5, 30: 0.1}),
+        "onecycle": o.cosine_onecycle_schedule(40, 0.5),
+        "onecycle with all": o.cosine_onecycle_schedule(40, 0.5, 0.25, 10.0, 100.0),
+        "onecycle of lines": o.linear_onecycle_schedule(40, 0.5, 0.3, 0.8),
+        "onecycle that begins at its peak": o.linear_onecycle_schedule(40, 0.5, 0.0),
+        "interpolated": o.piecewise_interpolate_schedule("cosine", 1.0, {10: 0.5, 30: 2.0}),
+        "interpolated on lines": o.piecewise_interpolate_schedule("linear", 1.0, {20: 0.25}),
+        "restarts": o.sgdr_schedule(
+            [
+                {"init_value": 0.1, "peak_value": p, "warmup_steps": 3, "decay_steps": d}
+                for p, d in ((0.5, 10), (0.3, 20), (0.2, 10))
+            ]
+        ),
+        "warm constant": o.warmup_constant_schedule(0.1, 0.5, 10),
+        "warm exponential": o.warmup_exponential_decay_schedule(
+            0.1, 0.5, 10, 7, 0.3, 2, True, end_value=0.05
+        ),
         "joined": o.join_schedules([o.constant_schedule(1.0), o.linear_schedule(0.5, 0.1, 9)], [8]),
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from .problem import SHAPES, STEPS, arrays, loss, optimisers, schedules
@@ -18,6 +19,9 @@ def write() -> None:
     import optax
 
     jax.config.update("jax_enable_x64", True)
+    # The decay of Adafactor is an f32 in optax, whatever the parameters are.
+    factorized = optax._src.factorized
+    factorized.jnp = SimpleNamespace(**{**vars(jax.numpy), "float32": jax.numpy.float64})
 
     def mask(params: Any) -> Any:
         return jax.tree.map(lambda p: p.ndim > 1, params)

@@ -9,6 +9,7 @@ import pytest
 
 import dlvm
 from dlvm import optim
+from dlvm.base.errors import UserError
 
 from .problem import SHAPES, STEPS, arrays, loss, optimisers, schedules
 from .stored import FILE
@@ -38,11 +39,19 @@ def trained(name, dtype, steps, staged=True, donate=()):
     return params, state
 
 
-@pytest.mark.parametrize("name", OURS)
+DRAWN = {"radam of Nesterov", "adamax", "amsgrad", "adadelta", "adabelief", "lamb", "lars"}
+DRAWN |= {"adafactor with all", "muon with all", "smoothed", "groups"}
+"""Cases of which a run takes one in three."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.drawn(3)] if n in DRAWN else []) for n in OURS]
+)
 def test_fifty_steps_in_f64_are_those_of_optax(name):
     params, _ = trained(name, np.float64, STEPS, donate=("params", "state"))
+    digits = 1e-7 if name == "adafactor with all" else 1e-9  # optax keeps its momentum in f32
     for key, expected in STORED["f64"][name].items():
-        np.testing.assert_allclose(params[key], expected, rtol=1e-9, atol=1e-9, err_msg=key)
+        np.testing.assert_allclose(params[key], expected, rtol=digits, atol=digits, err_msg=key)
 
 
 @pytest.mark.drawn(3)
@@ -76,3 +85,12 @@ def test_schedules_are_those_of_optax(name):
 def test_every_optimiser_and_schedule_is_compared():
     assert set(OURS) == set(STORED["f64"]) == set(STORED["f32"])
     assert set(SCHEDULES) == set(STORED["schedules"])
+
+
+def test_schedules_refuse_what_has_no_meaning():
+    with pytest.raises(UserError, match="transition_steps is a number of steps above 0"):
+        optim.cosine_onecycle_schedule(0, 0.1)
+    with pytest.raises(UserError, match="expected 'linear' or 'cosine', found 'cubic'"):
+        optim.piecewise_interpolate_schedule("cubic", 1.0, {3: 0.5})
+    with pytest.raises(UserError, match="the arguments of one cycle or more"):
+        optim.sgdr_schedule([])

@@ -1,0 +1,188 @@
+"""Muon: updates of matrices that are nearly orthogonal, by iterations of Newton and Schulz."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, NamedTuple
+
+from dlvm.base.errors import ArgumentError, ShapeError
+from dlvm.dsl.call.undecorated import computing
+from dlvm.dsl.trace.configuration import static
+from dlvm.dsl.trace.facing import facing_users
+from dlvm.dsl.trace.operands import plain, shape_of, shown_shape
+from dlvm.dsl.trace.scopes import user_origin
+from dlvm.dsl.trace.trees import flatten_with_none, unflatten
+from dlvm.dsl.words.namespace import xp
+
+from .bounds import Stateless
+from .combining import Chain, Transformation
+from .decay import add_decayed_weights
+from .grouping import partition
+from .leaves import cast, count, each, element_type, filled, increased, scalar, wide
+from .moments import mean, weight
+from .optimisers import adamw
+from .rates import scale_by_learning_rate
+from .ratios import norm
+
+COEFFICIENTS = (3.4445, -4.7750, 2.0315)
+"""Of ``a x + b x^3 + c x^5``, which takes singular values from 0 to 1 near 1 in five steps."""
+Coefficients = tuple[Any, ...]
+
+
+class MuonState(NamedTuple):
+    """Steps taken, and the decaying mean of gradients."""
+
+    count: Any
+    mu: Any
+
+
+@dataclass(frozen=True)
+class ScaleByMuon:
+    """The orthogonal matrix nearest to the decaying mean of gradients, roughly."""
+
+    rows: Annotated[Coefficients, static]
+    beta: Any
+    eps: Any
+    nesterov: bool
+    adaptive: bool
+
+    @computing
+    def init(self, params: Any) -> Any:
+        """Zeros."""
+        return MuonState(count(), filled(params))
+
+    @computing
+    def update(self, updates: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
+        """The direction in which Muon goes, up to the learning rate."""
+        steps = increased(state.count)
+        first, ahead = weight(self.beta, steps), weight(self.beta, steps + 1)
+
+        def leaf(g: Any, m: Any) -> tuple[Any, Any]:
+            x = _matrix(wide(g))
+            m = mean(self.beta, m, x)
+            up = m / scalar(first, x)
+            if self.nesterov:
+                up = mean(self.beta, m / scalar(ahead, x), x / scalar(first, x))
+            moved = self._orthogonal(up)
+            moved = xp.sum(up * moved) * moved if self.adaptive else moved
+            return cast(moved, element_type(g)), m
+
+        moved, mu = each("update", leaf, 2, gradients=updates, state=state.mu)
+        return moved, MuonState(steps, mu)
+
+    def _orthogonal(self, x: Any) -> Any:
+        """Steps with matrices of the shorter side."""
+        shape = shape_of(plain(x))
+        tall = shape[0] > shape[1]  # type: ignore[operator]
+        x = x.T if tall else x
+        x = x / (norm(x) + scalar(self.eps, x))
+        for a, b, c in self.rows:
+            square = x @ x.T
+            x = a * x + (b * square + c * (square @ square)) @ x
+        return x.T if tall else x
+
+
+@dataclass(frozen=True)
+class ScaleByShape(Stateless):
+    """Matrices times ``sqrt(max(1, columns / rows))``, or the root of their longer side."""
+
+    consistent_rms: Any
+
+    @computing
+    def update(self, updates: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
+        """Updates whose elements have a size that does not depend on the width of a layer."""
+
+        def leaf(g: Any) -> tuple[Any]:
+            x = _matrix(wide(g))
+            rows, columns = (1.0 * n for n in x.shape)
+            if self.consistent_rms is None:
+                factor = xp.sqrt(xp.maximum(1.0, columns / xp.maximum(rows, 1.0)))
+            else:
+                factor = xp.sqrt(xp.maximum(rows, columns)) * scalar(self.consistent_rms, x)
+            return (cast(x * scalar(factor, x), element_type(g)),)
+
+        (scaled,) = each("update", leaf, gradients=updates)
+        return scaled, state
+
+
+def _matrix(x: Any) -> Any:
+    if len(shape := shape_of(plain(x))) != 2:
+        raise ShapeError(
+            f"scale_by_muon: expected matrices, found the shape {shown_shape(shape)}",
+            origin=user_origin(),
+            remedy="use muon, which takes Adam for other parameters",
+        )
+    return x
+
+
+def _kinds(params: Any) -> Any:
+    """The label of each parameter."""
+    leaves, spec = flatten_with_none(params)
+    kinds = ["muon" if x is not None and len(shape_of(plain(x))) == 2 else "adam" for x in leaves]
+    return unflatten(spec, kinds)
+
+
+@facing_users
+def scale_by_muon(
+    ns_coeffs: Coefficients = COEFFICIENTS,
+    ns_steps: int = 5,
+    beta: Any = 0.95,
+    eps: Any = 1e-8,
+    *,
+    nesterov: bool = True,
+    adaptive: bool = False,
+) -> ScaleByMuon:
+    """Muon for matrices, without a learning rate (Jordan et al., 2024).
+
+    ``ns_coeffs`` are three coefficients for every step, or a tuple of three for each.
+    """
+    each_step = not isinstance(ns_coeffs[0], int | float)
+    rows: list[tuple[Any, ...]] = [tuple(row) for row in (ns_coeffs if each_step else [ns_coeffs])]
+    if any(len(row) != 3 for row in rows) or (each_step and len(rows) < ns_steps):
+        raise ArgumentError(
+            f"scale_by_muon: expected 3 coefficients, or a tuple of 3 for each of {ns_steps} "
+            f"steps, found {ns_coeffs}",
+            origin=user_origin(),
+            remedy="leave ns_coeffs out",
+        )
+    rows = rows[-ns_steps:] if each_step else rows * ns_steps
+    return ScaleByMuon(tuple(rows), beta, eps, nesterov, adaptive)
+
+
+@facing_users
+def muon(
+    learning_rate: Any,
+    ns_coeffs: Coefficients = COEFFICIENTS,
+    ns_steps: int = 5,
+    beta: Any = 0.95,
+    eps: Any = 1e-8,
+    weight_decay: Any = 0.0,
+    weight_decay_mask: Any = None,
+    *,
+    nesterov: bool = True,
+    adaptive: bool = False,
+    adam_b1: Any = 0.9,
+    adam_b2: Any = 0.999,
+    adam_eps_root: Any = 0.0,
+    adam_weight_decay: Any = 0.0,
+    adam_learning_rate: Any = None,
+    consistent_rms: Any = None,
+) -> Transformation:
+    """Muon for matrices, Adam for all other parameters (Jordan et al., 2024).
+
+    For other groups, such as an embedding by Adam, write ``partition`` of ``muon`` and ``adamw``.
+    """
+    other_rate = learning_rate if adam_learning_rate is None else adam_learning_rate
+    direction = scale_by_muon(ns_coeffs, ns_steps, beta, eps, nesterov=nesterov, adaptive=adaptive)
+    matrices = Chain(
+        (
+            direction,
+            ScaleByShape(consistent_rms),
+            add_decayed_weights(weight_decay, weight_decay_mask),
+            scale_by_learning_rate(learning_rate),
+        )
+    )
+    others = adamw(
+        other_rate, adam_b1, adam_b2, eps, adam_eps_root, adam_weight_decay, nesterov=nesterov
+    )
+    return partition({"muon": matrices, "adam": others}, _kinds)

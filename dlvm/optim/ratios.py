@@ -1,0 +1,169 @@
+"""Parts that compare updates with parameters, array by array or unit by unit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from dlvm.base.errors import ShapeError
+from dlvm.dsl.call.undecorated import computing
+from dlvm.dsl.trace.configuration import static
+from dlvm.dsl.trace.facing import facing_users
+from dlvm.dsl.trace.operands import plain, shape_of, shown_shape
+from dlvm.dsl.trace.scopes import user_origin
+from dlvm.dsl.words.namespace import xp
+
+from .bounds import Stateless
+from .decay import check_params
+from .leaves import cast, each, element_type, root, scalar, wide
+
+
+@dataclass(frozen=True)
+class ScaleByTrustRatio(Stateless):
+    """Each array times the norm of its parameters over its own; 1 where one of them is 0."""
+
+    min_norm: Any
+    trust_coefficient: Any
+    eps: Any
+
+    @computing
+    def update(self, updates: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
+        """Updates whose size is that of the parameters."""
+        check_params("a trust ratio", params)
+
+        def leaf(u: Any, p: Any) -> tuple[Any]:
+            x = wide(u)
+            least = scalar(self.min_norm, x)
+            size = xp.maximum(norm(cast(p, element_type(x))), least)
+            own = xp.maximum(norm(x), least)
+            neither = (size == 0) | (own == 0)
+            below = xp.where(neither, 1, own + scalar(self.eps, x))
+            ratio = xp.where(neither, 1, scalar(self.trust_coefficient, x) * size / below)
+            return (cast(x * ratio, element_type(u)),)
+
+        (scaled,) = each("update", leaf, gradients=updates, parameters=params)
+        return scaled, state
+
+
+@dataclass(frozen=True)
+class ScaleByParamBlockRms(Stateless):
+    """Each array times the root of the mean square of its parameters, or ``min_scale``."""
+
+    min_scale: Any
+
+    @computing
+    def update(self, updates: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
+        """Updates in units of how large parameters are."""
+        check_params("a scale of parameters", params)
+
+        def leaf(u: Any, p: Any) -> tuple[Any]:
+            x = wide(u)
+            size = xp.maximum(mean_size(cast(p, element_type(x))), scalar(self.min_scale, x))
+            return (cast(x * size, element_type(u)),)
+
+        (scaled,) = each("update", leaf, gradients=updates, parameters=params)
+        return scaled, state
+
+
+@dataclass(frozen=True)
+class ClipByBlockRms(Stateless):
+    """Each array divided by what the root of its mean square is too large."""
+
+    threshold: Any
+
+    @computing
+    def update(self, updates: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
+        """Updates whose root of the mean square is at most the threshold."""
+
+        def leaf(u: Any) -> tuple[Any]:
+            x = wide(u)
+            above = xp.maximum(mean_size(x) / scalar(self.threshold, x), 1)
+            return (cast(x / above, element_type(u)),)
+
+        (clipped,) = each("update", leaf, gradients=updates)
+        return clipped, state
+
+
+@dataclass(frozen=True)
+class AdaptiveGradClip(Stateless):
+    """The gradient of each unit at most ``clipping`` times as large as its parameters."""
+
+    clipping: Any
+    eps: Any
+    axis: Annotated[int | tuple[int, ...] | None, static]
+
+    @computing
+    def update(self, updates: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
+        """Gradients of the same direction in each unit."""
+        check_params("adaptive clipping", params)
+
+        def leaf(g: Any, p: Any) -> tuple[Any]:
+            x = wide(g)
+            own, size = self._norm(x), self._norm(cast(p, element_type(x)))
+            most = scalar(self.clipping, x) * xp.maximum(size, scalar(self.eps, x))
+            less = x * (most / xp.maximum(own, 1e-6))
+            return (cast(xp.where(own < most, x, less), element_type(g)),)
+
+        (clipped,) = each("update", leaf, gradients=updates, parameters=params)
+        return clipped, state
+
+    def _norm(self, x: Any) -> Any:
+        axis = unit_axes(x) if self.axis is None else self.axis
+        return root(xp.sum(x * x, axis=axis, keepdims=True))
+
+
+def norm(x: Any) -> Any:
+    """The root of the sum of squares."""
+    return root(xp.sum(x * x))
+
+
+def mean_size(x: Any) -> Any:
+    """The root of the mean square."""
+    return root(xp.mean(x * x))
+
+
+def unit_axes(x: Any) -> tuple[int, ...]:
+    """All axes but the last, on which the units of a layer lie; all of a vector."""
+    shape = shape_of(plain(x))
+    if sum(size != 1 for size in shape) <= 1:
+        return tuple(range(len(shape)))
+    if len(shape) > 5:
+        raise ShapeError(
+            f"adaptive_grad_clip: the units of a parameter of shape {shown_shape(shape)} are not "
+            f"known",
+            origin=user_origin(),
+            remedy="pass the axes over which the norm of a unit is taken as the third argument",
+        )
+    return (0,) if len(shape) <= 3 else tuple(range(len(shape) - 1))
+
+
+@facing_users
+def scale_by_trust_ratio(
+    min_norm: Any = 0.0, trust_coefficient: Any = 1.0, eps: Any = 0.0
+) -> ScaleByTrustRatio:
+    """Each array of updates scaled to the norm of its parameters (You et al., 2017)."""
+    return ScaleByTrustRatio(min_norm, trust_coefficient, eps)
+
+
+@facing_users
+def scale_by_param_block_rms(min_scale: Any = 1e-3) -> ScaleByParamBlockRms:
+    """Each array of updates times the root of the mean square of its parameters."""
+    return ScaleByParamBlockRms(min_scale)
+
+
+@facing_users
+def clip_by_block_rms(threshold: Any) -> ClipByBlockRms:
+    """Each array of updates with a root of its mean square of at most ``threshold``."""
+    return ClipByBlockRms(threshold)
+
+
+@facing_users
+def adaptive_grad_clip(
+    clipping: Any, eps: Any = 1e-3, axis: int | tuple[int, ...] | None = None
+) -> AdaptiveGradClip:
+    """Gradients of each unit of at most ``clipping`` times its parameters (Brock et al., 2021).
+
+    A unit is a column of a matrix, an output of a kernel, or a whole vector; with ``axis`` the norm
+    is taken over these axes.
+    """
+    return AdaptiveGradClip(clipping, eps, axis)
