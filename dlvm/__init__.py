@@ -171,6 +171,7 @@ LATER = {
     "dsl.derive.mapping": ("map",),
 }
 """Modules that are imported when they, or one of their names, are first used."""
+ROOMS = {name: room for room, gives in LATER.items() for name in gives}
 
 
 ERRORS = {n for n, x in vars(errors).items() if isinstance(x, type) and issubclass(x, Exception)}
@@ -178,17 +179,15 @@ ERRORS = {n for n, x in vars(errors).items() if isinstance(x, type) and issubcla
 
 
 def __getattr__(name: str) -> Any:
+    if (room := ROOMS.get(name)) is not None:  # before an operation of the same name
+        found = getattr(importlib.import_module(f"dlvm.{room}"), name)
+        return globals().setdefault(name, found)
     if name in PUBLIC and name[0] != "_":
         return PUBLIC[name]
     if name in ERRORS:
         return getattr(errors, name)
     if name in LATER:
         return importlib.import_module(f"dlvm.{name}")
-    for room, gives in LATER.items():
-        if name in gives:
-            return globals().setdefault(
-                name, getattr(importlib.import_module(f"dlvm.{room}"), name)
-            )
     if name in NAMES or name in CONSTANTS:
         return constant(name)
     found = None if name.startswith("_") else lookup(name)

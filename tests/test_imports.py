@@ -51,3 +51,9 @@ def test_half_precision_of_another_package_is_found_when_it_is_met():
 def test_half_precision_is_known_by_name_before_anything_was_imported():
     for first in ("dlvm.random.normal(dlvm.random.key(0), (3,), name)", "dlvm.zeros(3, name)"):
         assert python(f"import dlvm; name = 'bfloat16'; print({first}.dtype)") == "bfloat16\n"
+
+
+def test_functions_of_trees_are_found_behind_operations_of_their_names():
+    """An operation that was used first took the place of ``dlvm.stop_gradient``."""
+    code = "import dlvm; from dlvm.dsl.words.namespace import xp; xp.stop_gradient"
+    assert python(f"{code}; print(dlvm.stop_gradient(dict(a=1))['a'])") == "1\n"
