@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import optree
 
 from dlvm.base.debugging import contexts, looks
 from dlvm.base.errors import UserError
@@ -20,6 +19,7 @@ from dlvm.dsl.trace.looking import look
 from dlvm.dsl.trace.operands import staged
 from dlvm.dsl.trace.scopes import Scope, Trace, user_origin
 from dlvm.dsl.trace.tensor import READ_ONLY
+from dlvm.dsl.trace.trees import flatten
 from dlvm.ir import Array, Function, Module
 from dlvm.ir.interpret import Interpreter
 
@@ -43,7 +43,7 @@ class Written:
         trace = Trace(fn.__name__, find=lambda array: "x")
         with Scope(trace, None, fn.__name__) as scope:
             scope.builder.origin = user_origin()
-            leaves, tree = optree.tree_flatten(fn(*args, **kwargs), namespace="dlvm")  # pyright: ignore[reportUnknownMemberType, reportArgumentType]
+            leaves, tree = flatten(fn(*args, **kwargs))
             arrays = [staged(leaf) for leaf in leaves]
             results = tuple(a.read() for a in arrays)
         captured = trace.arrays.values()

@@ -100,6 +100,7 @@ DTYPES = Kind(
 TRUTH = Kind("True or False", "True", lambda x: isinstance(x, bool | np.bool_))
 TEXT = Kind("text", '"name"', lambda x: isinstance(x, str))
 NUMBER = Kind("a number", "0.5", _is_number)
+SCALES = _or(NUMBER, _are(_is_number), " or a tuple of such")
 ORDER = _or(NUMBER, lambda x: isinstance(x, str), " or text")
 CASTS = ("no", "equiv", "safe", "same_kind", "unsafe")
 CASTING = Kind("one of NumPy's rules for casts", '"safe"', lambda x: x in CASTS)
@@ -223,6 +224,9 @@ NAMED = {
     **dict.fromkeys(("predictions", "log_predictions", "targets"), OPERAND),
     **dict.fromkeys(("logit_paddings", "label_paddings", "class_weights"), OPERAND),
     "state": STATE,
+    "lengths": OPERAND,
+    **dict.fromkeys(("output_size", "nn.interpolate.size"), AXIS),
+    "scale_factor": SCALES,
     **dict.fromkeys(("num", "n", "k", "kth", "ddof", "correction", "lower", "upper"), INDEX),
     **dict.fromkeys(("length", "axis_size"), INDEX),
     "memory": ORDER,
@@ -231,7 +235,7 @@ NAMED = {
 }
 """Kinds by name, of parameters whose annotation does not say one; None is allowed if it is the
 default."""
-TREES = frozenset(("batches", "checkpoint_name", "stop_gradient", "tap", "print"))
+TREES = frozenset(("batches", "checkpoint_name", "stop_gradient", "tap", "print", "summary"))
 """Functions whose arguments are trees of arrays."""
 
 
