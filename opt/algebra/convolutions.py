@@ -63,8 +63,13 @@ def sums_of_windows(op: Sum) -> Value | None:
 
 @rearrangement(
     Slice,
-    example=lambda y, v: Slice(
-        passed_on(y, v, (2, 4, 4), (2, 2)), (0, 1, 1, 0), (2, 3, 3, 1), (1, 1, 1, 1)
+    example=(
+        lambda y, v: Slice(
+            passed_on(y, v, (2, 4, 4), (2, 2)), (0, 1, 1, 0), (2, 3, 3, 1), (1, 1, 1, 1)
+        ),
+        lambda y, v: Slice(
+            passed_on(y, v, (2, 4, 4), (2, 2)), (0, 0, 1, 0), (2, 4, 4, 1), (1, 1, 1, 1)
+        ),
     ),
     given=("n[32,3]", "n[3,4]"),
 )

@@ -35,6 +35,7 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
     "_is_symmetric": {LESS: ("Broadcast(Part(LU(a), 1)):",)},
     "_is_turned_vector": {IMPLIED: ("both = before[:-2] == after[:-2]",)},
     "kronecker_times": {IMPLIED: ("x.shape[1])",)},
+    "_PassedFirst._flipped": {COST: ("case Broadcast(w, _,", "case Permute(Broadcast(w, _,")},
     "_open": {COST: ("product.opened += 2",)},
     "_of_operands": {IMPLIED: ("if not isinstance(op, Elementwise) or not op.shape_free:",)},
     "opaque": {COST: ("return len(factors) == 2", "return len(factors) == 1", "kind != 'dense'")},
