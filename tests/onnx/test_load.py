@@ -139,7 +139,9 @@ def test_weights_are_turned_when_the_program_is_made():
     (y,) = m(x)
     np.testing.assert_allclose(y, by_runtime(CONVOLUTION, x=x)[0], rtol=1e-4, atol=1e-5)
     text = str(program_of(m).text("optimized"))
-    assert f"constant value=#0 known=true : f32[1,32,{9 * 32}]" in text and "[32,32,3,3]" not in text
+    assert (
+        f"constant value=#0 known=true : f32[1,32,{9 * 32}]" in text and "[32,32,3,3]" not in text
+    )
 
 
 def test_weights_that_are_replaced_are_used():
@@ -152,7 +154,9 @@ def test_weights_that_are_replaced_are_used():
         m.weights["w"] = np.float32(factor) * loaded
         np.testing.assert_allclose(m(x)[0], factor * before, rtol=1e-4, atol=1e-5)
     text = str(program_of(m).text("optimized"))
-    assert f"constant value=#0 known=true : f32[1,32,{9 * 32}]" in text and "[32,32,3,3]" not in text
+    assert (
+        f"constant value=#0 known=true : f32[1,32,{9 * 32}]" in text and "[32,32,3,3]" not in text
+    )
     m.weights["w"] = loaded
     np.testing.assert_array_equal(m(x)[0], before)
 
