@@ -469,8 +469,12 @@ class _Proof:
         self.left -= 1
         if bounds(d, self.ranges)[0] >= 0:
             return True
+        if effort == 0 or self.left <= 0:
+            return False
+        if (rest := self._without_factor(d)) is not None:
+            return self.never_negative(rest, effort)
         calls = [(mono[0][0], k) for mono, k in terms_of(d) if is_call(mono)]
-        if not calls or effort == 0 or self.left <= 0:
+        if not calls:
             return False
         outermost = [
             (c, k) for c, k in calls if not any(c is not o and str(c) in str(o) for o, _ in calls)
@@ -480,6 +484,15 @@ class _Proof:
             return True
         inner = next((found for found in calls if _splits(*found)), None)
         return not (inner is None or _splits(*first)) and self._replaced(d, inner, effort - 1)
+
+    def _without_factor(self, d: Dim) -> Dim | None:
+        """``x`` of ``a*x`` where the factor a is never negative: ``A*m - m*m`` is ``m*(A - m)``."""
+        (first, _), *others = terms_of(d)
+        for atom, _ in first:
+            common = all(any(atom == a for a, _ in mono) for mono, _ in others)
+            if common and _atom_bounds(atom, self.ranges or {})[0] >= 0:
+                return divide_exactly(d, canonical({((atom, 1),): 1}))
+        return None
 
     def _replaced(self, d: Dim, found: tuple[Atom, int], effort: int) -> bool:
         """The same of a size in which a call, with its factor, is replaced by its bounds."""

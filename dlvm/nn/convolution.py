@@ -22,7 +22,7 @@ from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.words.namespace import xp
 from dlvm.ir import Dim
 from dlvm.ir.dims import at_least, product
-from dlvm.ops.arrays.patches import span
+from dlvm.ops.arrays.patches import positions, span
 
 from .precision import wide
 from .spatial import LAYOUTS, Pair, must_fit, numbers, padded, paddings, whole, wrong_padding
@@ -248,6 +248,15 @@ class _Slides:
     groups: int
     channels_first: bool
 
+    def places(self, x: Any, w: Any) -> tuple[Dim, ...]:
+        """How many windows there are along each axis of images with their channels last."""
+        extents = map(_dilated, x.type.shape[1:-1], self.inner)
+        rows = zip(extents, self.pairs, w.type.shape, self.steps, self.dilations, strict=False)
+        return tuple(
+            positions(extent + low + high, size, step, dilation)
+            for extent, (low, high), size, step, dilation in rows
+        )
+
     def opened(self, x: Any, space: int) -> Any:
         """The images, whose spatial axes begin at ``space``, with zeros inside and around."""
         for axis, dilation in enumerate(self.inner, space):
@@ -267,11 +276,21 @@ def _convolved(x: Any, w: Any, slides: _Slides) -> Any:
     by_taps = slides.groups > 1 and _is_narrow(x, w, slides)
     if not slides.channels_first:
         return (_by_taps if by_taps else _products)(slides.opened(x, 1), w, slides)
+    if not (by_taps or _has_columns(x, w, slides)):
+        return _products(slides.opened(x, 1), w, slides)
     opened = slides.opened(xp.moveaxis(x, -1, 1), 2)
-    if by_taps:
-        return xp.moveaxis(_by_taps(opened, w, slides), 1, -1)
-    found = _products_by_image(opened, w, slides)
-    return _products(slides.opened(x, 1), w, slides) if found is None else found
+    return xp.moveaxis((_by_taps if by_taps else _products_by_image)(opened, w, slides), 1, -1)
+
+
+def _has_columns(x: Any, w: Any, slides: _Slides) -> bool:
+    """Whether there is a product for each image, whose columns are places.
+
+    Several images of few places each make one product, as the weights would be packed for each of
+    them, and so do many groups that give little, as the windows would be for few rows.
+    """
+    if slides.groups > 1 and not at_least(w.type.shape[-1], FEW_ROWS * slides.groups):
+        return False
+    return x.type.shape[0] == 1 or not at_least(FEW_PLACES, product(slides.places(x, w)))
 
 
 def _products(x: Any, w: Any, slides: _Slides) -> Any:
@@ -296,14 +315,8 @@ def _products(x: Any, w: Any, slides: _Slides) -> Any:
 
 
 def _products_by_image(x: Any, w: Any, slides: _Slides) -> Any:
-    """One product for each image, whose columns are places, as channels come first in memory.
-
-    None for several images of few places each, as the weights would be packed for each of them, and
-    for many groups that give little, as the windows would be for few rows.
-    """
+    """One product for each image, channels first: weights times columns of windows."""
     groups, count = slides.groups, x.ndim - 2
-    if groups > 1 and not at_least(w.type.shape[-1], FEW_ROWS * groups):
-        return None
     *window, inside, out = w.type.shape
     batch, taps = x.type.shape[0], product((*window, inside))
     if groups > 1:
@@ -313,16 +326,13 @@ def _products_by_image(x: Any, w: Any, slides: _Slides) -> Any:
         x, tuple(window), axes, stride=slides.steps, dilation=slides.dilations
     )
     places = columns.type.shape[axes[0] : x.ndim]
-    if batch != 1 and at_least(FEW_PLACES, product(places)):
-        return None
     first = tuple(range(axes[0] - 1))
     columns = xp.permute_dims(columns, (*first, *range(x.ndim, columns.ndim), axes[0] - 1, *axes))
     columns = xp.reshape(columns, (*x.type.shape[: axes[0] - 1], taps, product(places)))
     parts = w if groups == 1 else xp.reshape(w, (*window, inside, groups, out // groups))
     parts = xp.permute_dims(parts, (*range(count + 1, parts.ndim), *range(count + 1)))
     rows = xp.reshape(parts, (*parts.type.shape[: -count - 1], taps))
-    found = xp.reshape(xp.matmul(rows, columns), (batch, out, *places))
-    return xp.moveaxis(found, 1, -1)
+    return xp.reshape(xp.matmul(rows, columns), (batch, out, *places))
 
 
 def _by_group(w: Any, groups: int, taps: Dim) -> Any:

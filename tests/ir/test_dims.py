@@ -312,3 +312,14 @@ def test_values_that_refute_a_size_lie_in_the_ranges_of_its_symbols():
     assert not dims.at_least(least, 3)
     assert dims.at_least(least, 3, {"N": (3, float("inf")), "M": (5, 9)})
     assert not dims.at_least(least, 3, {"N": (3, float("inf")), "M": (2, 9)})
+
+
+def test_a_factor_of_all_terms_is_left_out_of_a_proof():
+    """A triangle of the smaller side of a matrix lies inside of it."""
+    n, m = dims.symbol("N"), dims.symbol("M")
+    least = dims.minimum(2, n)
+    assert dims.at_least(n * least, least * least)
+    assert dims.at_least(n * n * m, n * m * dims.minimum(n, 3))
+    assert not dims.at_least(least * least, n * least)
+    free = {"N": (-3.0, 5.0), "M": (0.0, 5.0)}
+    assert not dims.at_least(n * m, n * dims.minimum(m, 1), free), "the factor may be negative"

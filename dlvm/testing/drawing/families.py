@@ -376,7 +376,7 @@ def _stated(d: Draft, cls: Any) -> Op:
 
 @places(ops.Eigh, ops.Svd)
 def _spectrum(d: Draft, cls: Any) -> Op:
-    return cls(separated(d.value("f", rank=2) if cls is ops.Svd else _square(d)))
+    return cls(separated(_square(d) if cls is ops.Eigh else d.value("f", rank=2)))
 
 
 @places(ops.Eigenpairs)
