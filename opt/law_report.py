@@ -11,8 +11,8 @@ from dlvm.ir.decisions import Decision, overseen
 from dlvm.ir.numerics import EXACT, FAST, numerics
 from dlvm.ir.rewrite import prefixed
 from dlvm.ops import Assume
-from dlvm.opt.algebra.choosing import LAWS_OF_FACTORS
-from dlvm.opt.algebra.joined_products import LAW as WIDE
+from dlvm.opt.algebra.factors.choosing import LAWS_OF_FACTORS
+from dlvm.opt.algebra.pieces.joined_products import LAW as WIDE
 from dlvm.opt.algebra.rearranging import rearrange
 from dlvm.opt.laws.simplification import simplify
 from dlvm.opt.pipelines import meaning

@@ -6,10 +6,10 @@ Whoever compiles asks ``meaning``, ``kernels`` or ``default``, which hold the in
 from __future__ import annotations
 
 from dlvm.base.errors import IRError
-from dlvm.opt.algebra.batching import batch_pieces
-from dlvm.opt.algebra.choosing import choose_factors
+from dlvm.opt.algebra.factors.choosing import choose_factors
 from dlvm.opt.algebra.facts_into_regions import inform
-from dlvm.opt.algebra.joined_products import widen_products
+from dlvm.opt.algebra.pieces.batching import batch_pieces
+from dlvm.opt.algebra.pieces.joined_products import widen_products
 from dlvm.opt.algebra.rearranging import rearrange
 from dlvm.opt.kernels.fusion import fuse
 from dlvm.opt.laws.markers import forget, pass_stops

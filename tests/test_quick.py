@@ -92,7 +92,7 @@ def test_the_tests_of_the_pages_that_always_run_exist():
 
 # -- by the map ----------------------------------------------------------------------------------
 
-COST, BATCHING = "dlvm/cost.py", "opt/algebra/batching.py"
+COST, BATCHING = "dlvm/cost.py", "opt/algebra/pieces/batching.py"
 FUNCTIONS = [
     f"{COST}:Count.unary",
     f"{COST}:flops",

@@ -125,7 +125,7 @@ def name_of(decision: Decision) -> str:
 
 def laws_of(module: Module, mode: Mode = "default") -> list[Decision]:
     """The first decision of each law that a mode applies to a program, of those that round."""
-    from dlvm.opt.algebra.choosing import LAWS_OF_FACTORS
+    from dlvm.opt.algebra.factors.choosing import LAWS_OF_FACTORS
     from dlvm.opt.pipelines import meaning
 
     found: dict[str, Decision] = {}

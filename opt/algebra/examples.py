@@ -19,8 +19,7 @@ from dlvm.ops import (
     Solve,
     transposed,
 )
-
-from .factors import diagonal_matrix
+from dlvm.opt.algebra.factors.factors import diagonal_matrix
 
 
 def triangle(x: Value, lower: bool) -> Value:

@@ -11,12 +11,12 @@ from dlvm.ir.numerics import LICENSED, Mode, current_mode
 from dlvm.ir.rewrite import Env, followed, rebuilt, renewed
 from dlvm.ops import Add, Sub
 from dlvm.ops.families import Contraction
+from dlvm.opt.algebra.factors.chains import cheapest_order, everything, nothing, reordered
+from dlvm.opt.algebra.factors.products import Factor, MayTakeApart, flat
 from dlvm.opt.facts import needed
 from dlvm.passes import finite_function_pass
 
-from .chains import cheapest_order, everything, nothing, reordered
 from .ledger import Ledger, Proposal
-from .products import Factor, MayTakeApart, flat
 
 ROUNDS = 6
 """How often a function is gone through at most."""

@@ -39,7 +39,7 @@ from dlvm.ops import (
     transposed,
 )
 from dlvm.ops.arrays.patches import Patches
-from dlvm.opt.algebra.convolutions import passed_on
+from dlvm.opt.algebra.sums.convolutions import passed_on
 
 from .near_products import Group, Made, eye, symmetric
 

@@ -12,8 +12,8 @@ from dlvm.cost import Work, work
 from dlvm.ir import F64, I64, Builder, Function, Module, Param, TensorType, splat
 from dlvm.ops import Iota
 from dlvm.opt.algebra.examples import identity, kron, one_hot
-from dlvm.opt.algebra.factors import Factor, Sketch, step_work, times
-from dlvm.opt.algebra.products import apart
+from dlvm.opt.algebra.factors.factors import Factor, Sketch, step_work, times
+from dlvm.opt.algebra.factors.products import apart
 
 SIZES = ((2, 3, 4, 5), (8, 8, 16, 16), (16, 1, 2, 7), (3, 128, 64, 2))
 KINDS = ("dense", "diagonal", "picking", "kronecker", "kronecker with an identity")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import dlvm
 from dlvm.ir import Op
 from dlvm.ops import Concat, Matmul, Scan, Slice
-from dlvm.opt.algebra.joined_products import LAW
+from dlvm.opt.algebra.pieces.joined_products import LAW
 from tests.opt.test_rules import prove
 
 RNG = np.random.default_rng(0)

@@ -11,10 +11,9 @@ from dlvm.ir.knowledge import properties_of
 from dlvm.ir.numerics import FAST, ROUNDING
 from dlvm.ops import LU, Broadcast, Matmul, Mul, Permute, Reshape, Solve, transposed
 from dlvm.ops.patterns import is_transpose
-
-from .examples import gram, inverse, outer, solve, solve_by_lu, whole_factors
-from .factors import turned_about
-from .structure import is_identity, outer_of
+from dlvm.opt.algebra.examples import gram, inverse, outer, solve, solve_by_lu, whole_factors
+from dlvm.opt.algebra.factors.factors import turned_about
+from dlvm.opt.algebra.factors.structure import is_identity, outer_of
 
 
 @rearrangement(

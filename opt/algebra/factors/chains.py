@@ -17,8 +17,8 @@ from dlvm.ir.dims import product as size_of
 from dlvm.ir.knowledge import properties_of
 from dlvm.ir.numerics import ROUNDING
 from dlvm.ops import Broadcast, Matmul, Mul, Neg, Reshape, transposed
+from dlvm.opt.algebra.examples import wide
 
-from .examples import wide
 from .factors import Factor, Sketch, step_work, times, turned_about
 from .products import MayTakeApart, Product, flat
 from .structure import scaled

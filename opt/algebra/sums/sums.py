@@ -13,10 +13,10 @@ from dlvm.ir import Dim, Value, rearrangement
 from dlvm.ir.numerics import FAST
 from dlvm.ops import Add, Matmul, Neg, Permute, Reshape, Sub, transposed
 from dlvm.ops.patterns import is_transpose
+from dlvm.opt.algebra.factors.chains import multiplied
+from dlvm.opt.algebra.factors.factors import turned_about
 
 from .cancelling import Term, opaque, stays
-from .chains import multiplied
-from .factors import turned_about
 
 MOST = 16
 """Terms that are taken apart."""

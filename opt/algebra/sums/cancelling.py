@@ -24,11 +24,10 @@ from dlvm.ir.knowledge import properties_of
 from dlvm.ops import Cast, Div, Mul, Permute, Slice
 from dlvm.ops.literals import DimSize, scalar_value
 from dlvm.ops.patterns import is_transpose
-
-from .chains import everything
-from .factors import Factor
-from .products import apart
-from .structure import is_identity, scalar_of, scaled
+from dlvm.opt.algebra.factors.chains import everything
+from dlvm.opt.algebra.factors.factors import Factor
+from dlvm.opt.algebra.factors.products import apart
+from dlvm.opt.algebra.factors.structure import is_identity, scalar_of, scaled
 
 Term = tuple[bool, Value]
 """Whether a term is subtracted, and the term."""

@@ -36,9 +36,8 @@ from dlvm.ops import (
     TriangularSolve,
 )
 from dlvm.ops.factorisations.stated import OfFactors
+from dlvm.opt.algebra.solves.semidefinite import by_cholesky_or_lu
 from dlvm.passes import finite_function_pass
-
-from .semidefinite import by_cholesky_or_lu
 
 ByFactors = Solve | OfFactors
 

@@ -16,9 +16,9 @@ from dlvm.ir import Dim, DType, Value, rearrangement
 from dlvm.ir.dims import floordiv, mod, symbol, symbols
 from dlvm.ops import Add, Broadcast, Constant, Div, Matmul, Mul, Permute, Reshape, Sub
 from dlvm.ops.families import Contraction, IndexMap, rearranges
+from dlvm.opt.algebra.examples import wide
 from dlvm.opt.beforehand import is_known
 
-from .examples import wide
 from .structure import Columns, known_columns
 
 DEEP = 8

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dlvm.ir import Value, rearrangement
 from dlvm.ops import Gather, Matmul, Reshape, Slice, transposed
+from dlvm.opt.algebra.examples import identity, kron, one_hot
 
 from . import structure
 from .chains import nothing
-from .examples import identity, kron, one_hot
 from .factors import times
 from .products import flat
 

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field, replace
 
 from dlvm.ir import F16, Value, rearrangement
 from dlvm.ops import Add, Broadcast, Mul, Neg, Reshape, Sub, Sum
-
-from .examples import outer, wide
-from .structure import outer_of, scaled
+from dlvm.opt.algebra.examples import outer, wide
+from dlvm.opt.algebra.factors.structure import outer_of, scaled
 
 DEEP = 16
 """Sums and numbers, one inside the other, that are looked into."""

@@ -8,8 +8,7 @@ from functools import reduce
 from dlvm.ir import Dim, Value, rearrangement
 from dlvm.ir.dims import product as size_of
 from dlvm.ops import Broadcast, Matmul, Mul, Permute, Reshape, Sum, transposed
-
-from .factors import turned_about
+from dlvm.opt.algebra.factors.factors import turned_about
 
 MOST = 8
 """Factors that are looked at."""

@@ -6,9 +6,8 @@ from dlvm.ir import Value, rearrangement, rewrite
 from dlvm.ir.numerics import ROUNDING
 from dlvm.ops import Diagonal, Gather, Matmul, Mul, Neg, Reshape, Slice, Sum, transposed
 from dlvm.ops.elements.casting import converted
-
-from .chains import multiplied
-from .examples import twice
+from dlvm.opt.algebra.examples import twice
+from dlvm.opt.algebra.factors.chains import multiplied
 
 
 @rewrite(

@@ -19,8 +19,7 @@ from dlvm.ir.dims import product as size_of
 from dlvm.ir.numerics import FAST
 from dlvm.ops import Add, Broadcast, Cast, Div, Mul, Neg, Reshape, Sub, Sum
 from dlvm.ops.literals import DimSize, scalar_value
-
-from .structure import scalar_of
+from dlvm.opt.algebra.factors.structure import scalar_of
 
 Axes = frozenset[int]
 DEEP = 8

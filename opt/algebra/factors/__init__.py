@@ -1,0 +1,1 @@
+"""Products of many factors: what each is known to be, what two cost, and their cheapest order."""

@@ -1,0 +1,1 @@
+"""Products with inverses, and the factors that solve them."""

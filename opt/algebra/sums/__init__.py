@@ -1,0 +1,1 @@
+"""Sums of products, and products that are written as sums."""
