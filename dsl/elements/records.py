@@ -125,7 +125,7 @@ class Records:
     ) -> Record | None:
         """The record of what was written; None if that depends on elements of the arrays."""
         places: tuple[int, ...] | None = ()
-        if not all(map(_is_plain, written.function.ops)):
+        if not all(map(_is_plain, written.module.main.ops)):
             return None
         for extreme in (0, 1):
             others = _others(arrays, extreme)
@@ -138,7 +138,7 @@ class Records:
             if places is None or not _alike(written, again):
                 return None
         held = written.held if self.views else ("",) * len(written.held)
-        return _record(written.function, held, written.tree, places, len(arrays))
+        return _record(written.module.main, held, written.tree, places, len(arrays))
 
 
 # -- what tells calls apart ------------------------------------------------------------------------
@@ -234,7 +234,9 @@ def _places(given: Sequence[Array], arrays: Sequence[Array]) -> tuple[int, ...] 
 
 
 def _alike(a: Written, b: Written) -> bool:
-    return a.held == b.held and a.tree == b.tree and same_entries((a.function,), (b.function,))
+    return (
+        a.held == b.held and a.tree == b.tree and same_entries(a.module.entries, b.module.entries)
+    )
 
 
 def _record(
