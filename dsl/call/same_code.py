@@ -16,12 +16,15 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from types import CellType, CodeType, FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dlvm.dsl.trace.scopes import current
 
 from .function import StagedFunction
 from .made import ATTRIBUTE, made_of
+
+if TYPE_CHECKING:
+    from .explain import Explanation
 
 KEPT = 256
 """Number of codes that are remembered, and of stand-ins that are kept at most."""
@@ -125,7 +128,8 @@ def lent(f: Any) -> Lent | None:
         return None
     if made_of(f) or not _is_plain(f):
         return None
-    key = (id(f.__code__), id(f.__globals__), len(f.__defaults__ or ()), *(f.__kwdefaults__ or ()))
+    named = *(f.__kwdefaults__ or ()), f.__name__
+    key = (id(f.__code__), id(f.__globals__), len(f.__defaults__ or ()), *named)
     same = _known.get(key)
     if same is None:
         same = _known[key] = SameCode(f)
@@ -198,6 +202,10 @@ class Again(StagedFunction[..., Any]):
         made = self._make()
         self.__dict__.update(vars(made))
         return getattr(made, name)
+
+    def explain(self, laws: bool = False) -> Explanation:
+        """Explains what was compiled for all functions of the code."""
+        return self.lent.target.explain(laws)
 
     def _slowly(self, args: tuple[Any, ...], kwargs: dict[str, Any], kept: Sequence[str]) -> Any:
         if current() is None:

@@ -12,6 +12,7 @@ import pytest
 import dlvm
 from dlvm.dsl.call import same_code
 from dlvm.dsl.call.traces import Traces
+from dlvm.dsl.derive import linear
 
 X = np.linspace(0.0, 1.0, 4)
 
@@ -124,6 +125,57 @@ def test_it_is_a_staged_function_like_others():
     assert np.array_equal(dlvm.vmap(f, in_axes=0)(np.stack([X, X])), np.stack([X + 1, X + 1]))
     with pytest.raises(dlvm.UserError, match="cloudpickle"):
         pickle.dumps(f)
+
+
+def test_explain_tells_what_was_compiled_for_the_code():
+    def made(y):
+        return dlvm.grad(lambda x: (x * y).sum())
+
+    slopes = [made(X + k) for k in range(3)]
+    for f in slopes:
+        f(X)
+    assert "1 compiled" in str(slopes[2].explain())
+
+
+def test_each_function_is_told_by_its_own_name():
+    def made(name):
+        def loss(x):
+            return (x @ np.ones(3)).sum()
+
+        loss.__name__ = name
+        return loss
+
+    for name in ("first", "second", "third", "second"):
+        with pytest.raises(dlvm.UserError, match=f"an argument of {name}"):
+            dlvm.grad(made(name))(X)
+
+
+def test_compiles_of_derivatives_are_told_by_the_function(caplog):
+    caplog.set_level("INFO", "dlvm.compile")
+
+    def loss(x):
+        return (x * x).sum()
+
+    dlvm.jvp(loss, (X,), (X,)), dlvm.vjp(loss, X), dlvm.linearize(loss, X)
+    labels = [r.message.partition(":")[0] for r in caplog.records if "compiled for" in r.message]
+    assert labels == ["jvp_loss", "vjp_loss", "linearize_loss"]
+
+
+def test_the_room_of_a_loop_is_kept_by_the_code(monkeypatch):
+    asked = []
+    program = linear._program
+    monkeypatch.setattr(linear, "_program", lambda *a: asked.append(a[-1]) or program(*a))
+
+    def slope(y):
+        def loss(x):
+            return dlvm.while_loop(lambda c: c[0] < 99, lambda c: (c[0] + 1, c[1] * y), (0, x))[1]
+
+        return dlvm.vjp(loss, 1.0)[1](1.0)[0]
+
+    for k in range(4):
+        asked.clear()
+        assert slope(np.array(1.0 + k / 100)) == pytest.approx((1.0 + k / 100) ** 99)
+    assert len(asked) == 1
 
 
 def test_what_a_function_assigns_is_its_own():
