@@ -73,6 +73,11 @@ class Guard:
             return found is (expected() if isinstance(expected, weakref.ref) else expected)
         return type(found) is type(self.expected) and _equal(found, self.expected)
 
+    @property
+    def is_of_elements(self) -> bool:
+        """Whether it guards an array with whose elements Python computed."""
+        return isinstance(self.expected, Elements) or (self.by_identity and is_array(self.now()))
+
     def now(self) -> Any:
         """The present value, or ``GONE``."""
         return present(self.read)

@@ -273,5 +273,47 @@ def test_the_hundredth_compile_for_another_captured_number_advises_an_argument(m
             slope(np.ones(1 + k % 2), float(k))
 
 
+COMPUTED = {
+    "captured": (
+        lambda y: dlvm.grad(lambda x: (x * np.sin(y)).sum())(X),
+        lambda y: dlvm.grad(lambda x: (x * np.sin(dlvm.asarray(y))).sum())(X),
+    ),
+    "a default": (
+        lambda y: dlvm.grad(lambda x, y=y: (x * np.cos(y)).sum())(X),
+        lambda y: dlvm.grad(lambda x, y=y: (x * np.cos(dlvm.asarray(y))).sum())(X),
+    ),
+    "that is fixed": (
+        lambda y: (lambda y: dlvm.grad(lambda x: (x * y.sum()).sum())(X))(_fixed(y)),
+        lambda y: (lambda y: dlvm.grad(lambda x: (x * dlvm.asarray(y).sum()).sum())(X))(_fixed(y)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_the_tenth_compile_for_other_elements_of_an_array_says_how_to_avoid_it(name, monkeypatch):
+    monkeypatch.setenv("DLVM_INTERPRET", "1")
+    slope, mended = COMPUTED[name]
+    for k in range(11):
+        slope(X + k)
+    with pytest.warns(dlvm.TraceWarning, match=r"grad_lambda .* tenth time .* of y.*asarray\(y\)"):
+        slope(X + 11)
+    for k in range(14):
+        np.testing.assert_allclose(mended(X + k), slope(X + k))
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_what_is_advised_there_compiles_once(name, traces):
+    for k in range(5):
+        COMPUTED[name][1](X + k)
+    assert len(traces) <= 2
+
+
+def _fixed(y):
+    """A large array that nobody can write to, with which code may compute."""
+    fixed = np.full(1 << 18, y[-1])
+    fixed.setflags(write=False)
+    return fixed
+
+
 def _here(f):
     return "no_more_than_64" in f.__qualname__
