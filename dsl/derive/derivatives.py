@@ -91,7 +91,7 @@ def kept_by_code(
     if (found := lent(f)) is None:
         return kept(f, key, partial(make, f))
     staged = kept(found.target, key, partial(make, found.target))
-    return kept(f, key, lambda: staged if found.is_all else Again(found, staged, partial(make, f)))
+    return kept(f, key, lambda: Again(found, staged, partial(make, f)))
 
 
 def made_by_code(f: Fun) -> Mapping[Hashable, StagedFunction[..., Any]]:
