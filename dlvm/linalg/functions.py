@@ -65,7 +65,7 @@ def spectral(f: Numbers, x: Any) -> Any:
         derived_once,
     )  # not loaded by those who call nothing of it
 
-    return derived_once(f, "spectral", program)(x)
+    return derived_once("spectral", f, "spectral", program)(x)
 
 
 def _spectral(f: Numbers, x: Tensor) -> Any:

@@ -56,7 +56,7 @@ def minimize(
     layout("minimize", params)
     if in_trace():
         return program(fn)(params, args, steps, tol)
-    staged = derived_once(fn, ("minimize", memory_size), program)
+    staged = derived_once("minimize", fn, ("minimize", memory_size), program)
     return Minimum(*staged(params, args, steps, tol))
 
 

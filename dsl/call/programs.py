@@ -105,7 +105,7 @@ class Programs:
         self._known: dict[Any, tuple[Compiled, ...]] = {}
         self._bounds = ALONE if source.alone else STAGED
         self._compiles: deque[Compile] = deque(maxlen=COMPILES)
-        self._count = 0
+        self._count = self._by_elements = 0
         ours = source.alone and public_of(source.fn) is not None
         self._told: set[str] = set(UNTOLD if ours else ())
         self._traces = Traces(source, self._told)
@@ -235,6 +235,7 @@ class Programs:
         self, signature: Signature, arguments: Arguments, leaves: Sequence[Any]
     ) -> Compiled:
         causes = self._causes(signature, arguments)
+        computed = [p for made in self._for(signature)[:1] for p in made.state.other_arrays()]
         program, captures, inputs = self._traces.settled(signature, arguments)
         twin = self._twin(signature, program)
         road = twin.road if twin else Road(program.module, self.source.options)
@@ -255,6 +256,8 @@ class Programs:
         self._compiles.append(done)
         self._count += 1
         self._warn(signature, [i.label for i in inputs], leaves)
+        if computed and self.source.alone:
+            self._warn_of_arrays(computed)
         log.info("%s: compiled for (%s): %s", label, ", ".join(done.types), done.reason)
         told(label, self.source.fn, done, road)
         return made
@@ -286,6 +289,19 @@ class Programs:
                     "it returns with dlvm.astype, or the arrays and numbers that widen it",
                     found[0][1] if found else None,
                 )
+
+    def _warn_of_arrays(self, paths: Sequence[str]) -> None:
+        """Warns of the tenth compile for other elements of arrays that a function captures."""
+        self._by_elements += 1
+        if self._by_elements == STAGED.compiles:
+            label = self.source.label
+            warned(
+                f"{label} compiles for the {STAGED.ordinal} time for other elements of "
+                f"{', '.join(paths)}, as NumPy computes with them while it is traced: write "
+                f"dlvm.asarray({paths[0]}) in its place, or compute it outside of {label} and "
+                "capture the result as an array",
+                None,
+            )
 
     def _twin(self, signature: Signature, program: Program) -> Compiled | None:
         """A program with the same module whose guards fail; this trace replaces it."""

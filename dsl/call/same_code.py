@@ -11,20 +11,26 @@ from __future__ import annotations
 
 import dataclasses
 import dis
+import os
 import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from types import CellType, CodeType, FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dlvm.dsl.trace.scopes import current
 
 from .function import StagedFunction
 from .made import ATTRIBUTE, made_of
 
+if TYPE_CHECKING:
+    from .explain import Explanation
+
 KEPT = 256
 """Number of codes that are remembered, and of stand-ins that are kept at most."""
+PATIENCE = 0.1
+"""Seconds to wait for the call of another thread, about the time that a compile takes."""
 STAND_IN = "__dlvm_stand_in__"
 """The attribute that marks a stand-in."""
 Key = tuple[Any, ...]
@@ -37,6 +43,7 @@ class SameCode:
         self._first = weakref.ref(first)
         self._held = first.__code__, first.__globals__  # their identities are the key
         self._lock = threading.Lock()
+        self._holder = 0
         self.stand_in: FunctionType | None = None
 
     def of(self, f: FunctionType) -> FunctionType | None:
@@ -46,18 +53,30 @@ class SameCode:
         return self.stand_in
 
     def lent(self, f: FunctionType, call: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """``call`` with what ``f`` captures in the stand-in; ``NotImplemented`` if that is lent
-        already, to another thread or to a call around this one.
+        """``call`` with what ``f`` captures in the stand-in; ``NotImplemented`` if ``f`` has other
+        code now, or if that is lent already: to a call around this one, or for long to a thread.
         """
         stand_in = self.stand_in
-        if stand_in is None or not self._lock.acquire(blocking=False):
+        if stand_in is None or f.__code__ is not stand_in.__code__:  # it was given other code
             return NotImplemented
+        if not (f.__closure__ or f.__defaults__ or f.__kwdefaults__):  # there is nothing to lend
+            return call(*args, **kwargs)
+        me = threading.get_ident()
+        if self._holder == me or not self._lock.acquire(timeout=PATIENCE):
+            return NotImplemented
+        self._holder = me
         try:
             _lend(stand_in, f)
             return call(*args, **kwargs)
         finally:
             _clear(stand_in)
+            self._holder = 0
             self._lock.release()
+
+    def renew(self) -> None:
+        """Forgets, in a forked process, the calls of threads that are not there."""
+        if self._holder != threading.get_ident():
+            self._lock, self._holder = threading.Lock(), 0
 
 
 def _like(f: FunctionType) -> FunctionType:
@@ -95,6 +114,15 @@ def _clear(stand_in: FunctionType) -> None:
 _known: OrderedDict[Key, SameCode] = OrderedDict()
 
 
+def _renew() -> None:
+    for same in _known.values():
+        same.renew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Lent:
     """A function with the stand-in of its code: ``target`` is the stand-in, or made of it."""
@@ -102,11 +130,6 @@ class Lent:
     same: SameCode
     of: Any
     target: Any
-
-    @property
-    def is_all(self) -> bool:
-        """Whether the function captures nothing, so that the target does for it as it is."""
-        return not (self.of.__closure__ or self.of.__defaults__ or self.of.__kwdefaults__)
 
     def __call__(self, args: Any, kwargs: Any) -> Any:
         """Calls the target; ``NotImplemented`` where it is busy with another function."""
@@ -125,7 +148,8 @@ def lent(f: Any) -> Lent | None:
         return None
     if made_of(f) or not _is_plain(f):
         return None
-    key = (id(f.__code__), id(f.__globals__), len(f.__defaults__ or ()), *(f.__kwdefaults__ or ()))
+    named = *(f.__kwdefaults__ or ()), f.__name__
+    key = (id(f.__code__), id(f.__globals__), len(f.__defaults__ or ()), *named)
     same = _known.get(key)
     if same is None:
         same = _known[key] = SameCode(f)
@@ -198,6 +222,10 @@ class Again(StagedFunction[..., Any]):
         made = self._make()
         self.__dict__.update(vars(made))
         return getattr(made, name)
+
+    def explain(self, laws: bool = False) -> Explanation:
+        """Explains what was compiled for all functions of the code."""
+        return self.lent.target.explain(laws)
 
     def _slowly(self, args: tuple[Any, ...], kwargs: dict[str, Any], kept: Sequence[str]) -> Any:
         if current() is None:

@@ -16,6 +16,7 @@ import numpy as np
 from dlvm.base.elsewhere import Elsewhere
 from dlvm.base.errors import UserError
 from dlvm.compile import Foreign, Interpreted, OnDevice
+from dlvm.dsl.trace.configuration import exact_type
 from dlvm.dsl.trace.defaults import DEFAULT, changes
 from dlvm.dsl.trace.leaves import Take, Unlike, joined, picker, putter, taker, template
 from dlvm.dsl.trace.scopes import user_origin
@@ -171,12 +172,15 @@ def _matcher(static: list[int], expected: Sequence[Any]) -> Callable[[Given], bo
     """A function that says whether the static values of a call are those of a program."""
     if not static:
         return None
-    rows = [(i, cls, value) for i, (_, cls, value) in zip(static, expected, strict=True)]
+    rows = [
+        (i, type if isinstance(kind, type) else exact_type, kind, value)
+        for i, (_, kind, value) in zip(static, expected, strict=True)
+    ]
 
     def matches(given: Given) -> bool:
-        for i, cls, value in rows:
+        for i, kind_of, kind, value in rows:
             x = given[i]
-            if type(x) is not cls or not (x is value or bool(x == value)):
+            if x is not value and (kind_of(x) != kind or not bool(x == value)):
                 return False
         return True
 

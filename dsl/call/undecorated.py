@@ -19,6 +19,7 @@ import numpy as np
 from dlvm.base.debugging import NOTHING, by_references, contexts, looks
 from dlvm.base.errors import UserError
 from dlvm.compile import interpreting
+from dlvm.dsl.trace.configuration import exact_type
 from dlvm.dsl.trace.facing import entry, faced
 from dlvm.dsl.trace.kinds import takes_numbers
 from dlvm.dsl.trace.scopes import current
@@ -142,7 +143,7 @@ def _has_hash(x: Any) -> bool:
 def _settings(pattern: Pattern, values: Args) -> Any:
     """What a program depends on besides its arrays."""
     pairs = zip(values, pattern[1], strict=True)
-    return pattern, *(x for x, form in pairs if form != ARRAYS)
+    return pattern, *((exact_type(x), x) for x, form in pairs if form != ARRAYS)
 
 
 def computing(fn: Callable[P, R]) -> Callable[P, R]:

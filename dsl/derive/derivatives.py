@@ -6,7 +6,7 @@ returns a staged function, which is made once and kept with the original functio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial, wraps
 from typing import Any
 
@@ -69,13 +69,15 @@ def derived(
     return kept_by_code(f, (kind, options), make)
 
 
-def derived_once(f: Fun, key: Hashable, program: Callable[[Fun], Fun]) -> StagedFunction[..., Any]:
+def derived_once(
+    kind: str, f: Fun, key: Hashable, program: Callable[[Fun], Fun]
+) -> StagedFunction[..., Any]:
     """A staged function ``program(f)``, made once; it reads the state that ``f`` captures."""
 
     def make(f: Fun) -> StagedFunction[..., Any]:
-        body = program(f)
-        roots = [*(f.source.roots if is_staged(f) else (f,)), body]
-        return StagedFunction(body, roots=roots, alone=is_alone(f))
+        target, body = staged_of(f), program(f)
+        body.__name__ = f"{kind}_{target.label}"
+        return StagedFunction(body, roots=[*target.source.roots, body], alone=is_alone(f))
 
     return kept_by_code(f, key, make)
 
@@ -89,7 +91,13 @@ def kept_by_code(
     if (found := lent(f)) is None:
         return kept(f, key, partial(make, f))
     staged = kept(found.target, key, partial(make, found.target))
-    return kept(f, key, lambda: staged if found.is_all else Again(found, staged, partial(make, f)))
+    return kept(f, key, lambda: Again(found, staged, partial(make, f)))
+
+
+def made_by_code(f: Fun) -> Mapping[Hashable, StagedFunction[..., Any]]:
+    """What was made of a function, or of what stands in for all functions of its code."""
+    found = lent(f)
+    return made_of(f if found is None else found.target)
 
 
 def frozen_wrt(name: str, wrt: Any) -> Hashable:
@@ -168,7 +176,7 @@ def jvp(f: Fun, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, A
     """
     given = matched_tangents(primals, tangents)
     if not in_trace():
-        return derived_once(f, "push", _pushing)(tuple(primals), tuple(tangents))
+        return derived_once("jvp", f, "jvp", _pushing)(tuple(primals), tuple(tangents))
     made = applied(f, primals, {})
     pairs = zip(made.leaves, given, strict=True)
     positions = [i for i, (x, t) in enumerate(pairs) if x.element.is_float and t is not None]

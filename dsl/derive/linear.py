@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 from dlvm.base.errors import UserError
 from dlvm.compile import at_a_point
 from dlvm.dsl.call.function import StagedFunction
-from dlvm.dsl.call.made import made_of
 from dlvm.dsl.flow.control import in_trace
 from dlvm.dsl.trace.configuration import Branch
 from dlvm.dsl.trace.facing import facing_users
@@ -33,7 +32,7 @@ from dlvm.ir.core import Entry, Function
 from dlvm.ir.dims import Dim
 from dlvm.ir.rewrite import Env, everywhere, mapped, transform
 
-from .derivatives import converted, derived_once, tangents_like
+from .derivatives import converted, derived_once, made_by_code, tangents_like
 from .transforms import Applied, applied, float_leaves, main_results, regrouped, seeds_of
 
 if TYPE_CHECKING:
@@ -326,7 +325,7 @@ def outside(f: Fun, primals: Sequence[Any], forward: bool, has_aux: bool) -> tup
 
 def _room(f: Fun, forward: bool, has_aux: bool) -> int:
     """The largest number of slots that any call has needed so far."""
-    keys = [key for key in made_of(f) if isinstance(key, Ahead)]
+    keys = [key for key in made_by_code(f) if isinstance(key, Ahead)]
     rooms = (k.room for k in keys if (k.forward, k.has_aux) == (forward, has_aux))
     return max(rooms, default=ROOM)
 
@@ -338,7 +337,8 @@ def _program(f: Fun, forward: bool, has_aux: bool, room: int) -> Fun:
 
         return of
 
-    return derived_once(f, Ahead(forward, has_aux, room), program)
+    kind = "linearize" if forward else "vjp"
+    return derived_once(kind, f, Ahead(forward, has_aux, room), program)
 
 
 # -- for users -----------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +36,8 @@ KEPT = 64
 """Number of calls that are remembered of each function."""
 LARGEST = 1 << 22
 """Size in bytes of the largest array in a call that is recorded: a record saves 0.1 ms."""
+LONGEST = 512
+"""Number of values in a call that is recorded, those in lists counted each."""
 SMALL = 1 << 12
 """Size in bytes of the largest array that is computed once, when the record is made."""
 SETTINGS = frozenset((int, bool, str, type(None), type))
@@ -125,7 +127,7 @@ class Records:
     ) -> Record | None:
         """The record of what was written; None if that depends on elements of the arrays."""
         places: tuple[int, ...] | None = ()
-        if not all(map(_is_plain, written.function.ops)):
+        if not all(map(_is_plain, written.module.main.ops)):
             return None
         for extreme in (0, 1):
             others = _others(arrays, extreme)
@@ -138,7 +140,7 @@ class Records:
             if places is None or not _alike(written, again):
                 return None
         held = written.held if self.views else ("",) * len(written.held)
-        return _record(written.function, held, written.tree, places, len(arrays))
+        return _record(written.module.main, held, written.tree, places, len(arrays))
 
 
 # -- what tells calls apart ------------------------------------------------------------------------
@@ -146,27 +148,25 @@ class Records:
 
 def _key_of_call(args: tuple[Any, ...], kwargs: dict[str, Any], arrays: list[Array]) -> Key | None:
     """What the operations of a call depend on; None if that is unknown. Collects its arrays."""
-    key = _keys(args, arrays)
-    if key is not None and kwargs:
-        named = _keys(tuple(kwargs.values()), arrays)
-        key = None if named is None else (key, *kwargs, named)
-    if key is None:
+    found: list[Any] = [len(args), *kwargs] if kwargs else [len(args)]
+    if not _keys(args, arrays, found) or (kwargs and not _keys(kwargs.values(), arrays, found)):
         return None
     if (default := default_float()) is not F64:
-        key = key, default
-    if len(arrays) < 2 or (arrays[0] is not arrays[1] and len(set(map(id, arrays))) == len(arrays)):
-        return key
-    return key, *(next(i for i, x in enumerate(arrays) if x is y) for y in arrays)
+        found.append(default)
+    if len(arrays) > 1 and (arrays[0] is arrays[1] or len(set(map(id, arrays))) < len(arrays)):
+        found += [next(i for i, x in enumerate(arrays) if x is y) for y in arrays]
+    return tuple(found)
 
 
-def _keys(values: Sequence[Any], arrays: list[Array]) -> Key | None:
-    """The key of each value; None if one of them has none."""
-    found: list[Any] = []
+def _keys(values: Collection[Any], arrays: list[Array], found: list[Any]) -> bool:
+    """Adds the keys of some values to those found; False if one has none, or they are too many."""
+    if len(found) + len(values) > LONGEST:
+        return False
     for x in values:
         cls = x.__class__
         if cls is np.ndarray:
             if x.nbytes > LARGEST:
-                return None
+                return False
             arrays.append(x)
             found.append((x.dtype, x.shape, x.strides))
         elif cls in SETTINGS:
@@ -174,17 +174,17 @@ def _keys(values: Sequence[Any], arrays: list[Array]) -> Key | None:
         elif cls is float:
             found.append((cls, x or str(x)))  # zeros have signs
         elif cls is tuple or cls is list:
-            found.append((cls, _keys(x, arrays)))
-            if found[-1][1] is None:
-                return None
+            found.append((cls, len(x)))
+            if not _keys(x, arrays, found):
+                return False
         elif isinstance(x, np.generic):
             arrays.append(np.asarray(x))  # pyright: ignore[reportUnknownArgumentType]
             found.append(cls)
         elif isinstance(x, np.dtype | DType):
             found.append((np.dtype, x))
         else:
-            return None
-    return tuple(found)
+            return False
+    return True
 
 
 # -- what a record needs ---------------------------------------------------------------------------
@@ -234,7 +234,9 @@ def _places(given: Sequence[Array], arrays: Sequence[Array]) -> tuple[int, ...] 
 
 
 def _alike(a: Written, b: Written) -> bool:
-    return a.held == b.held and a.tree == b.tree and same_entries((a.function,), (b.function,))
+    return (
+        a.held == b.held and a.tree == b.tree and same_entries(a.module.entries, b.module.entries)
+    )
 
 
 def _record(

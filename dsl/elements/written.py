@@ -15,6 +15,7 @@ import numpy as np
 from dlvm.base.debugging import contexts, looks
 from dlvm.base.errors import UserError
 from dlvm.base.floating import standard_mode
+from dlvm.compile import expand
 from dlvm.dsl.trace.looking import look
 from dlvm.dsl.trace.operands import staged
 from dlvm.dsl.trace.scopes import Scope, Trace, user_origin
@@ -26,13 +27,13 @@ from dlvm.ir.interpret import Interpreter
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The operations of a call: its ``results`` form a ``tree``.
+    """The operations of a call, as the first function of a ``module``: its results form a ``tree``.
 
     ``given`` are the arrays that its parameters stand for. ``held`` says for each result whose
     memory it may share.
     """
 
-    function: Function
+    module: Module
     given: tuple[Array, ...]
     held: tuple[str, ...]
     tree: Any
@@ -41,6 +42,7 @@ class Written:
     def of(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Written:
         """The operations that a function writes for these arguments."""
         trace = Trace(fn.__name__, find=lambda array: "x")
+        name = trace.unique("eager")
         with Scope(trace, None, fn.__name__) as scope:
             scope.builder.origin = user_origin()
             leaves, tree = flatten(fn(*args, **kwargs))
@@ -48,14 +50,18 @@ class Written:
             results = tuple(a.read() for a in arrays)
         captured = trace.arrays.values()
         params = tuple(c.param for c in captured)
-        function = Function("eager", params, tuple(scope.builder.ops), results)
+        main = Function(name, params, tuple(scope.builder.ops), results)
+        module = Module((main, *trace.entries))
         return Written(
-            function, tuple(c.array for c in captured), tuple(a.held for a in arrays), tree
+            expand(module) if trace.entries else module,
+            tuple(c.array for c in captured),
+            tuple(a.held for a in arrays),
+            tree,
         )
 
     def computed(self, views: bool) -> Any:
         """The results: they own their memory unless they may be ``views``."""
-        module = Module((self.function,))
+        module = self.module
         with np.errstate(all="ignore"), standard_mode():
             found = _interpreted(module, self.given)
             if contexts and (looked := looks()).at_numbers:

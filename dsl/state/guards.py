@@ -17,6 +17,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
+from dlvm.dsl.trace.configuration import exact_type
 from dlvm.dsl.trace.scopes import is_array, type_of
 from dlvm.ir import Array
 
@@ -25,6 +26,8 @@ from .places import Items, Read
 CONTAINERS = (dict, list, tuple, deque, UserDict, UserList, ChainMap, MappingProxyType)
 FEW = 64
 """Number of scalars in a container from which on they are compared together."""
+EXACT = frozenset((int, bool, str, tuple))
+"""Types of which equal values are the same; a tuple has the keys of a mapping."""
 COMPARED_BYTES = 1 << 20
 """Largest size in bytes of an array that is compared at each call."""
 
@@ -70,6 +73,11 @@ class Guard:
             return found is (expected() if isinstance(expected, weakref.ref) else expected)
         return type(found) is type(self.expected) and _equal(found, self.expected)
 
+    @property
+    def is_of_elements(self) -> bool:
+        """Whether it guards an array with whose elements Python computed."""
+        return isinstance(self.expected, Elements) or (self.by_identity and is_array(self.now()))
+
     def now(self) -> Any:
         """The present value, or ``GONE``."""
         return present(self.read)
@@ -109,7 +117,7 @@ def _equal(a: Any, b: Any) -> bool:
     if isinstance(a, float | complex):
         return repr(complex(a)) == repr(complex(b))
     try:
-        return bool(a == b)
+        return bool(a == b) and (a.__class__ in EXACT or exact_type(a) == exact_type(b))
     except Exception:  # an == of the user's own
         return False
 

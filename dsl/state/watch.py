@@ -17,7 +17,7 @@ from typing import Any
 from dlvm.dsl.trace.scopes import is_array
 from dlvm.ir import TensorType
 
-from .guards import Found, Guard, brief, present
+from .guards import ELEMENTS, Found, Guard, brief, present
 from .places import Attribute, Derived, Held, Item, Items, Read
 
 Pick = Callable[[Any], Sequence[Any]]
@@ -242,6 +242,11 @@ class State:
             array = present(found.read)
             if not _is_of(array, t):
                 yield f"the captured {found.path} was {t}, is {brief(array)}"
+
+    def other_arrays(self) -> list[str]:
+        """The arrays with which NumPy computed during the trace, and that are others now."""
+        changed = (g for g in self.guards if g.is_of_elements and not g.holds())
+        return [guard.path.removeprefix(ELEMENTS) for guard in changed]
 
 
 def _is_of(array: Any, t: TensorType) -> bool:

@@ -18,6 +18,8 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
+import numpy as np
+
 from dlvm.base.errors import CallError, TraceError
 
 from .scopes import user_origin
@@ -61,8 +63,32 @@ class Static:
 static = Static()
 
 
+def exact_type(value: Any) -> Any:
+    """The type of a value of configuration with those of what it holds, and the sign of a zero.
+
+    Two values that are equal and of one exact type are the same for a program: 1 is not 1.0, nor is
+    ``(1,)`` the same as ``(1.0,)``, or 0.0 as -0.0.
+    """
+    cls: Any = value.__class__
+    if isinstance(value, tuple):
+        return cls, *map(exact_type, value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    if isinstance(value, set | frozenset):
+        return cls, frozenset((exact_type(x), x) for x in value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    if isinstance(value, float | np.floating):
+        return cls if value else (cls, str(value))  # pyright: ignore[reportUnknownArgumentType]
+    if dataclasses.is_dataclass(cls) and cls.__eq__ is not object.__eq__:
+        compared = (f.name for f in dataclasses.fields(cls) if f.compare)
+        return cls, *(exact_type(getattr(value, name, None)) for name in compared)
+    return cls
+
+
+def same_setting(x: Any, y: Any) -> bool:
+    """Whether two values of configuration are the same for a program."""
+    return exact_type(x) == exact_type(y) and bool(x == y)
+
+
 class Setting:
-    """The value of a field that is configuration, equal to another by type and value."""
+    """The value of a field that is configuration, equal to another by exact type and value."""
 
     __slots__ = ("value",)
 
@@ -73,7 +99,7 @@ class Setting:
         if not isinstance(other, Setting):
             return NotImplemented
         x, y = self.value, other.value
-        return x is y or (type(x) is type(y) and bool(bare(x) == bare(y)))
+        return x is y or same_setting(bare(x), bare(y))
 
     def __hash__(self) -> int:
         return hash((self.value.__class__, bare(self.value)))

@@ -15,6 +15,7 @@ from dlvm.dsl.words.calling import BOUNDARIES, unfit
 from dlvm.ir import BOOL, DTYPES, F64, I64, Array, Dim, TensorType, dtype_of
 from dlvm.ir.text.line import Line, parse_type
 
+from .configuration import exact_type
 from .devices import on_a_device
 from .facing import facing_users
 from .scopes import is_array, ordinary, origin_in, type_of, user_origin
@@ -173,7 +174,7 @@ class Arguments:
     static: tuple[tuple[str, Any], ...]
 
     def static_key(self) -> tuple[Any, ...]:
-        """Static values by type and value, as the cache keeps them."""
+        """Static values by exact type and value, as the cache keeps them."""
         for name, value in self.static:
             try:
                 hash(bare(value))
@@ -183,7 +184,7 @@ class Arguments:
                     origin=user_origin(),
                     remedy="pass a tuple or a frozen dataclass, or don't make it static",
                 ) from None
-        return tuple((name, type(value), bare(value)) for name, value in self.static)
+        return tuple((name, exact_type(x), x) for name, x in ((n, bare(v)) for n, v in self.static))
 
     def with_static(self, names: Collection[str]) -> Arguments:
         """The same call with some more static arguments."""

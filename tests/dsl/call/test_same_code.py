@@ -12,6 +12,7 @@ import pytest
 import dlvm
 from dlvm.dsl.call import same_code
 from dlvm.dsl.call.traces import Traces
+from dlvm.dsl.derive import linear
 
 X = np.linspace(0.0, 1.0, 4)
 
@@ -126,6 +127,57 @@ def test_it_is_a_staged_function_like_others():
         pickle.dumps(f)
 
 
+def test_explain_tells_what_was_compiled_for_the_code():
+    def made(y):
+        return dlvm.grad(lambda x: (x * y).sum())
+
+    slopes = [made(X + k) for k in range(3)]
+    for f in slopes:
+        f(X)
+    assert "1 compiled" in str(slopes[2].explain())
+
+
+def test_each_function_is_told_by_its_own_name():
+    def made(name):
+        def loss(x):
+            return (x @ np.ones(3)).sum()
+
+        loss.__name__ = name
+        return loss
+
+    for name in ("first", "second", "third", "second"):
+        with pytest.raises(dlvm.UserError, match=f"an argument of {name}"):
+            dlvm.grad(made(name))(X)
+
+
+def test_compiles_of_derivatives_are_told_by_the_function(caplog):
+    caplog.set_level("INFO", "dlvm.compile")
+
+    def loss(x):
+        return (x * x).sum()
+
+    dlvm.jvp(loss, (X,), (X,)), dlvm.vjp(loss, X), dlvm.linearize(loss, X)
+    labels = [r.message.partition(":")[0] for r in caplog.records if "compiled for" in r.message]
+    assert labels == ["jvp_loss", "vjp_loss", "linearize_loss"]
+
+
+def test_the_room_of_a_loop_is_kept_by_the_code(monkeypatch):
+    asked = []
+    program = linear._program
+    monkeypatch.setattr(linear, "_program", lambda *a: asked.append(a[-1]) or program(*a))
+
+    def slope(y):
+        def loss(x):
+            return dlvm.while_loop(lambda c: c[0] < 99, lambda c: (c[0] + 1, c[1] * y), (0, x))[1]
+
+        return dlvm.vjp(loss, 1.0)[1](1.0)[0]
+
+    for k in range(4):
+        asked.clear()
+        assert slope(np.array(1.0 + k / 100)) == pytest.approx((1.0 + k / 100) ** 99)
+    assert len(asked) == 1
+
+
 def test_what_a_function_assigns_is_its_own():
     def made():
         seen = None
@@ -167,6 +219,69 @@ def test_calls_in_other_threads_at_the_same_time():
     assert len(found) == 80 and all(found)
 
 
+def test_threads_share_the_programs_of_a_code(traces, monkeypatch):
+    monkeypatch.setattr(same_code, "PATIENCE", 60)
+    w = np.linspace(0, 1, 40_000).reshape(200, 200)
+
+    found = []
+
+    def call(y):
+        found.append((dlvm.grad(lambda x: dlvm.sin(x @ y).sum())(w), np.cos(w @ y) @ y.T))
+
+    def work(k):
+        for i in range(10):
+            call(w + 10 * k + i)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert len(found) == 40 and len(traces) <= 2
+    for slope, expected in found:
+        np.testing.assert_allclose(slope, expected, atol=1e-6)
+
+
+def test_a_call_inside_of_a_call_has_its_own_captures():
+    def made(y):
+        return lambda x: (x * y).sum()
+
+    class Asking:
+        def __array__(self, dtype=None, copy=None):
+            assert np.array_equal(dlvm.grad(made(X + 5))(X), X + 5)
+            return X
+
+    for k in range(4):
+        assert np.array_equal(dlvm.grad(made(X + k))(Asking()), X + k)
+
+
+@pytest.mark.parametrize("captured", [(), (1.0,)])
+def test_a_function_that_is_given_other_code_computes_that(captured):
+    def made(scale):
+        return (lambda x: (x * scale).sum()) if captured else (lambda x: x.sum())
+
+    losses = [made(*captured or (0.0,)) for _ in range(3)]
+    slopes = [dlvm.grad(f) for f in losses]
+    for k in range(3):
+        assert slopes[k](X)[0] == 1.0
+    other = (lambda scale: lambda x: (x * scale * 9.0).sum())(1.0)
+    losses[2].__code__ = (other if captured else (lambda x: x.sum() * 9.0)).__code__
+    assert [f(X)[0] for f in slopes] == [1.0, 1.0, 9.0]
+
+
+def test_a_forked_process_waits_for_no_thread_of_its_parent():
+    def slope(k):
+        return dlvm.grad(lambda x: (x * k).sum())(X)[0]
+
+    assert [slope(1.0), slope(2.0)] == [1.0, 2.0]
+    codes = [s for s in same_code._known.values() if s.stand_in]
+    (same,) = [s for s in codes if _named(s.stand_in, "waits_for_no_thread")]
+    same._lock.acquire()
+    same._holder = -1
+    same_code._renew()  # what a fork calls in the child
+    assert slope(3.0) == 3.0 and not same._lock.locked()
+
+
 def test_what_was_captured_is_let_go():
     def slope(y):
         return dlvm.grad(lambda x, z=y: (x * y * z).sum())(X)
@@ -205,7 +320,11 @@ def test_no_more_than_64_programs_are_kept_of_a_stand_in():
     slope(X)
     for n in range(1, 70):
         slope(np.ones(n))
-    (kept,) = [s.stand_in for s in same_code._known.values() if s.stand_in and _here(s.stand_in)]
+    (kept,) = [
+        s.stand_in
+        for s in same_code._known.values()
+        if s.stand_in and _named(s.stand_in, "no_more_than_64")
+    ]
     (staged,) = kept.__dlvm_made__.values()
     assert len(staged.programs._made) == 64
 
@@ -221,5 +340,47 @@ def test_the_hundredth_compile_for_another_captured_number_advises_an_argument(m
             slope(np.ones(1 + k % 2), float(k))
 
 
-def _here(f):
-    return "no_more_than_64" in f.__qualname__
+COMPUTED = {
+    "captured": (
+        lambda y: dlvm.grad(lambda x: (x * np.sin(y)).sum())(X),
+        lambda y: dlvm.grad(lambda x: (x * np.sin(dlvm.asarray(y))).sum())(X),
+    ),
+    "a default": (
+        lambda y: dlvm.grad(lambda x, y=y: (x * np.cos(y)).sum())(X),
+        lambda y: dlvm.grad(lambda x, y=y: (x * np.cos(dlvm.asarray(y))).sum())(X),
+    ),
+    "that is fixed": (
+        lambda y: (lambda y: dlvm.grad(lambda x: (x * y.sum()).sum())(X))(_fixed(y)),
+        lambda y: (lambda y: dlvm.grad(lambda x: (x * dlvm.asarray(y).sum()).sum())(X))(_fixed(y)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_the_tenth_compile_for_other_elements_of_an_array_says_how_to_avoid_it(name, monkeypatch):
+    monkeypatch.setenv("DLVM_INTERPRET", "1")
+    slope, mended = COMPUTED[name]
+    for k in range(11):
+        slope(X + k)
+    with pytest.warns(dlvm.TraceWarning, match=r"grad_lambda .* tenth time .* of y.*asarray\(y\)"):
+        slope(X + 11)
+    for k in range(14):
+        np.testing.assert_allclose(mended(X + k), slope(X + k))
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_what_is_advised_there_compiles_once(name, traces):
+    for k in range(5):
+        COMPUTED[name][1](X + k)
+    assert len(traces) <= 2
+
+
+def _fixed(y):
+    """A large array that nobody can write to, with which code may compute."""
+    fixed = np.full(1 << 18, y[-1])
+    fixed.setflags(write=False)
+    return fixed
+
+
+def _named(f, name):
+    return name in f.__qualname__

@@ -91,6 +91,44 @@ def test_static_values_are_told_apart_by_type(slow: list[str]):
         assert [f(X, n)[0, 0] for n in (1, True, 1.0)] == [2, 1, 2]
 
 
+@dataclasses.dataclass(frozen=True)
+class Rate:
+    value: Any
+
+
+ALIKE = [
+    (0.0, -0.0),
+    ((1,), (1.0,), (True,)),
+    ((0.0,), (-0.0,)),
+    (Rate(1), Rate(1.0), Rate(True)),
+    (frozenset({1}), frozenset({1.0})),
+]
+
+
+def _number(k: Any) -> Any:
+    k = getattr(k, "value", k)
+    return next(iter(k)) if isinstance(k, tuple | frozenset) else k
+
+
+@pytest.mark.parametrize("values", ALIKE, ids=str)
+def test_values_that_are_equal_and_not_the_same_have_programs_of_their_own(values: Any):
+    @dataclasses.dataclass
+    class Model:
+        w: Any
+        k: dlvm.static[Any]
+
+    x, held = np.arange(3), Rate(None)
+    static = dlvm.function(lambda x, k: x * _number(k), static="k")
+    field = dlvm.function(lambda m: m.w * _number(m.k))
+    captured = dlvm.function(lambda x: x * _number(held.value))
+    for k in values * 2:
+        object.__setattr__(held, "value", k)
+        expected = x * _number(k)
+        for found in (static(x, k), field(Model(x, k)), captured(x)):
+            assert found.dtype == expected.dtype
+            assert np.array_equal(np.signbit(found), np.signbit(expected))
+
+
 def test_arguments_that_options_take_in_are_told_apart_by_name():
     @dlvm.function
     def f(**options: Any) -> Any:

@@ -81,6 +81,11 @@ def test_configuration_is_part_of_the_code():
     assert [nn.one_hot(np.array([0]), n).shape for n in (2, 3, 2)] == [(1, 2), (1, 3), (1, 2)]
 
 
+def test_the_sign_of_a_zero_is_part_of_the_code():
+    for slope in (0.0, -0.0, 0.0):
+        assert np.signbit(nn.leaky_relu(np.float32([-2]), slope)[0]) == (not np.signbit(slope))
+
+
 PARAMS = {"w": X, "b": [X[0], X[1]]}
 
 
@@ -160,6 +165,26 @@ def test_results_are_never_arguments():
     for _ in range(2):
         out = nn.relu(X)
         assert not np.shares_memory(out, X) and out.flags.writeable
+
+
+DOUBLED = {
+    "a staged function": dlvm.function(lambda x: x * 2),
+    "a derivative": dlvm.grad(lambda x: (x * x).sum()),
+    "a derivative in a batch": dlvm.vmap(dlvm.grad(lambda x: (x * x).sum())),
+}
+
+
+@pytest.mark.parametrize("name", DOUBLED)
+def test_functions_that_a_call_calls_are_computed_with_it(name):
+    for _ in range(3):
+        assert np.array_equal(nn.glu(X, activation=DOUBLED[name]), X[:, :2] * (2 * X[:, 2:]))
+
+
+def test_what_has_a_derivative_of_its_own_runs_as_references():
+    a = np.array([[0.0, 2.0], [-2.0, 0.0]])
+    with dlvm.debug(references=True):
+        t, z = linalg.schur(a)
+    np.testing.assert_allclose(z @ t @ z.T, a, atol=1e-12)
 
 
 def test_the_variable_gives_the_references(monkeypatch, interpreted):

@@ -140,6 +140,21 @@ def test_no_more_calls_are_kept_than_64_and_no_arrays():
     assert gone() is None
 
 
+def test_long_lists_are_not_kept():
+    values = [0.0] * (records.LONGEST + 1)
+    for n in range(4):
+        values[0] = float(n)
+        assert dlvm.asarray(values)[0] == n
+        assert dlvm.asarray([values])[0, 0] == n
+    kept = next(c.cell_contents[0] for c in PUBLIC["asarray"].__closure__ if _holds_records(c))
+    assert all(len(key) <= records.LONGEST + 3 for key in kept._seen)
+
+
+def test_lists_are_told_apart_by_where_they_end():
+    for rows in ([[1, 2], [3, 4]], [[1, 2, 3, 4]], [1, 2, 3, 4], [[1], [2], [3], [4]]) * 3:
+        assert np.array_equal(dlvm.asarray(rows), np.asarray(rows))
+
+
 def _holds_records(cell):
     held = cell.cell_contents
     return isinstance(held, list) and held and isinstance(held[0], records.Records)
