@@ -7,7 +7,6 @@ Names and signatures are those of optax: ``optimizer.init(params)`` gives a stat
 from dlvm.dsl.trace.suggestions import reader
 
 from .adaptive import (
-    ema,
     scale_by_adadelta,
     scale_by_adamax,
     scale_by_amsgrad,
@@ -30,6 +29,7 @@ from .grouping import freeze, masked, partition, set_to_zero
 from .injecting import inject_hyperparams
 from .minimizing import minimize
 from .moments import (
+    ema,
     scale_by_adam,
     scale_by_lion,
     scale_by_rms,

@@ -28,7 +28,14 @@ class AdamState(NamedTuple):
 
 
 class RmsState(NamedTuple):
-    """Steps taken, and decaying means of squares and, where they are centred, of gradients."""
+    """Steps taken, and the decaying mean of squares."""
+
+    count: Any
+    nu: Any
+
+
+class StddevState(NamedTuple):
+    """Steps taken, and decaying means of squares and of gradients."""
 
     count: Any
     nu: Any
@@ -47,6 +54,13 @@ class LionState(NamedTuple):
     mu: Any
 
 
+class EmaState(NamedTuple):
+    """Steps taken, and the decaying mean."""
+
+    count: Any
+    ema: Any
+
+
 def mean(decay: Any, old: Any, x: Any) -> Any:
     """``decay * old + (1 - decay) * x``."""
     return scalar(decay, x) * old + scalar(1 - number(decay), x) * x
@@ -57,155 +71,197 @@ def weight(decay: Any, steps: Any) -> Any:
     return 1 - number(decay) ** steps
 
 
-class OneMoment(ABC):
-    """A part that remembers one number for each element."""
+def unbiased(decay: Any, m: Any, x: Any, weights: tuple[Any, Any], nesterov: bool) -> Any:
+    """A decaying mean divided by its weight so far.
+
+    By Nesterov it is the mean after one more step with the same gradient. ``weights`` are those
+    after this step and after the next.
+    """
+    now, ahead = weights
+    up = m / scalar(now, x)
+    return mean(decay, m / scalar(ahead, x), x / scalar(now, x)) if nesterov else up
+
+
+class Moments(ABC):
+    """A part that remembers numbers for each element: its moments.
+
+    ``state`` is a named tuple with a tree for each moment, in their order, after a ``count`` of
+    steps if it has this field.
+    """
 
     state: ClassVar[type[Any]]
 
     @abstractmethod
-    def _leaf(self, x: Any, moment: Any) -> tuple[Any, Any]:
-        """What one array of gradients becomes, and what is remembered of it."""
+    def _leaf(self, x: Any, shared: Any, moments: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What one array of gradients becomes, and its new moments."""
 
-    def _first(self) -> Any:
-        """What is remembered before the first step."""
+    def _first(self, name: str) -> Any:
+        """A moment before the first step."""
         return 0.0
+
+    def _shared(self, steps: Any) -> Any:
+        """What all leaves of a step share, computed of the steps taken with this one."""
+        return None
+
+    def _names(self) -> list[str]:
+        return [name for name in self.state._fields if name != "count"]
 
     @computing
     def init(self, params: Any) -> Any:
-        """The first moment in each place."""
-        return self.state(filled(params, self._first()))
+        """The first moments in each place."""
+        steps = {"count": count()} if "count" in self.state._fields else {}
+        return self.state(**steps, **{k: filled(params, self._first(k)) for k in self._names()})
 
     @computing
     def update(self, updates: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
         """What gradients become, and the new moments."""
+        steps = {"count": increased(state.count)} if "count" in self.state._fields else {}
+        shared, names = self._shared(steps.get("count")), self._names()
 
-        def leaf(g: Any, moment: Any) -> tuple[Any, Any]:
-            moved, moment = self._leaf(wide(g), moment)
-            return cast(moved, element_type(g)), moment
+        def leaf(g: Any, *moments: Any) -> tuple[Any, ...]:
+            moved, *after = self._leaf(wide(g), shared, moments)
+            return cast(moved, element_type(g)), *after
 
-        moved, moments = each("update", leaf, 2, gradients=updates, state=state[0])
-        return moved, self.state(moments)
+        trees = {f"state.{name}": getattr(state, name) for name in names}
+        moved, *after = each("update", leaf, 1 + len(names), gradients=updates, **trees)
+        return moved, self.state(**steps, **dict(zip(names, after, strict=True)))
 
 
 @dataclass(frozen=True)
-class Trace(OneMoment):
+class Trace(Moments):
     """``t = g + decay * t``, and by Nesterov ``g + decay * t`` once more."""
 
     decay: Any
     nesterov: bool
     state = TraceState
 
-    def _leaf(self, x: Any, moment: Any) -> tuple[Any, Any]:
+    def _leaf(self, x: Any, shared: Any, moments: tuple[Any, ...]) -> tuple[Any, ...]:
         decay = scalar(self.decay, x)
-        moment = x + decay * moment
-        return x + decay * moment if self.nesterov else moment, moment
+        t = x + decay * moments[0]
+        return x + decay * t if self.nesterov else t, t
 
 
 @dataclass(frozen=True)
-class ScaleByAdam:
-    """``m / (sqrt(v) + eps)`` with decaying means m and v, each divided by its weight so far."""
+class TwoMoments(Moments):
+    """A part like Adam, of two decaying means: of gradients, and of what says how large they are.
+
+    Leaves share the weights of both means, and the weight of the first mean after the next step.
+    """
 
     b1: Any
     b2: Any
     eps: Any
     eps_root: Any
     nesterov: bool
+    state = AdamState
 
-    @computing
-    def init(self, params: Any) -> Any:
-        """Zeros."""
-        return AdamState(count(), filled(params), filled(params))
+    def _shared(self, steps: Any) -> Any:
+        return weight(self.b1, steps), weight(self.b2, steps), weight(self.b1, steps + 1)
 
-    @computing
-    def update(self, updates: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
-        """The direction in which Adam goes, up to the learning rate."""
-        steps = increased(state.count)
-        first, second = weight(self.b1, steps), weight(self.b2, steps)
-        ahead = weight(self.b1, steps + 1)
+    def _up(self, m: Any, x: Any, shared: Any) -> Any:
+        """The mean of gradients divided by its weight."""
+        return unbiased(self.b1, m, x, (shared[0], shared[2]), self.nesterov)
 
-        def leaf(g: Any, m: Any, v: Any) -> tuple[Any, Any, Any]:
-            x = wide(g)
-            m, v = mean(self.b1, m, x), mean(self.b2, v, x * x)
-            up = m / scalar(first, x)
-            if self.nesterov:
-                up = mean(self.b1, m / scalar(ahead, x), x / scalar(first, x))
-            size = v / scalar(second, x)
-            if type(self.eps_root) is not float or self.eps_root:
-                size = size + scalar(self.eps_root, x)
-            return cast(up / (root(size) + scalar(self.eps, x)), element_type(g)), m, v
-
-        moved, mu, nu = each("update", leaf, 3, gradients=updates, state=state.mu, squares=state.nu)
-        return moved, AdamState(steps, mu, nu)
+    def _size(self, square: Any) -> Any:
+        """``sqrt(square + eps_root) + eps``."""
+        if type(self.eps_root) is not float or self.eps_root:
+            square = square + scalar(self.eps_root, square)
+        return root(square) + scalar(self.eps, square)
 
 
 @dataclass(frozen=True)
-class ScaleByRms:
-    """``g / sqrt(v + eps)`` with the decaying mean v of squares, or their variance if centred."""
+class ScaleByAdam(TwoMoments):
+    """``m / (sqrt(v) + eps)`` with decaying means m and v, each divided by its weight so far."""
+
+    def _leaf(self, x: Any, shared: Any, moments: tuple[Any, ...]) -> tuple[Any, ...]:
+        m, v = mean(self.b1, moments[0], x), mean(self.b2, moments[1], x * x)
+        return self._up(m, x, shared) / self._size(v / scalar(shared[1], x)), m, v
+
+
+@dataclass(frozen=True)
+class ScaleByRms(Moments):
+    """``g / sqrt(v + eps)`` with the decaying mean v of squares."""
 
     decay: Any
     eps: Any
     initial_scale: Any
     eps_in_sqrt: bool
     bias_correction: bool
-    centered: bool
+    state = RmsState
 
-    @computing
-    def init(self, params: Any) -> Any:
-        """``initial_scale`` in each place."""
-        mu = filled(params) if self.centered else None
-        return RmsState(count(), filled(params, self.initial_scale), mu)
+    def _first(self, name: str) -> Any:
+        return self.initial_scale if name == "nu" else 0.0
 
-    @computing
-    def update(self, updates: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
-        """Gradients in units of how large they have been."""
-        steps = increased(state.count)
-        known = weight(self.decay, steps) if self.bias_correction else 1.0
+    def _shared(self, steps: Any) -> Any:
+        return weight(self.decay, steps) if self.bias_correction else None
 
-        def leaf(g: Any, v: Any, m: Any = None) -> tuple[Any, Any, Any]:
-            x = wide(g)
-            v = mean(self.decay, v, x * x)
-            spread = v / scalar(known, x) if self.bias_correction else v
-            if m is not None:
-                m = mean(self.decay, m, x)
-                centre = m / scalar(known, x) if self.bias_correction else m
-                spread = xp.maximum(spread - centre * centre, 0)  # rounding may make it negative
-            return cast(x / self._size(spread), element_type(g)), v, m
+    def _leaf(self, x: Any, shared: Any, moments: tuple[Any, ...]) -> tuple[Any, ...]:
+        v = mean(self.decay, moments[0], x * x)
+        return x / self._size(self._unbiased(v, shared)), v
 
-        means = {} if state.mu is None else {"means": state.mu}
-        moved, nu, mu = each("update", leaf, 3, gradients=updates, state=state.nu, **means)
-        return moved, RmsState(steps, nu, mu if self.centered else None)
+    def _unbiased(self, moment: Any, shared: Any) -> Any:
+        return moment if shared is None else moment / scalar(shared, moment)
 
-    def _size(self, spread: Any) -> Any:
-        eps = scalar(self.eps, spread)
-        return root(spread + eps) if self.eps_in_sqrt else root(spread) + eps
+    def _size(self, square: Any) -> Any:
+        eps = scalar(self.eps, square)
+        return root(square + eps) if self.eps_in_sqrt else root(square) + eps
 
 
 @dataclass(frozen=True)
-class ScaleByRss(OneMoment):
+class ScaleByStddev(ScaleByRms):
+    """``g / sqrt(v - m ** 2 + eps)`` with decaying means v of squares and m of gradients."""
+
+    state = StddevState
+
+    def _leaf(self, x: Any, shared: Any, moments: tuple[Any, ...]) -> tuple[Any, ...]:
+        v, m = mean(self.decay, moments[0], x * x), mean(self.decay, moments[1], x)
+        centre = self._unbiased(m, shared)
+        variance = self._unbiased(v, shared) - centre * centre
+        return x / self._size(xp.maximum(variance, 0)), v, m  # rounding may make it negative
+
+
+@dataclass(frozen=True)
+class ScaleByRss(Moments):
     """``g / sqrt(s + eps)`` with the sum s of all squares; 0 where that is 0."""
 
     initial: Any
     eps: Any
     state = RssState
 
-    def _first(self) -> Any:
+    def _first(self, name: str) -> Any:
         return self.initial
 
-    def _leaf(self, x: Any, moment: Any) -> tuple[Any, Any]:
-        s = moment + x * x
+    def _leaf(self, x: Any, shared: Any, moments: tuple[Any, ...]) -> tuple[Any, ...]:
+        s = moments[0] + x * x
         return xp.where(s == 0, 0, x / xp.sqrt(xp.where(s == 0, 1, s + scalar(self.eps, x)))), s
 
 
 @dataclass(frozen=True)
-class ScaleByLion(OneMoment):
+class ScaleByLion(Moments):
     """The sign of a decaying mean that counts the newest gradient more than the one remembered."""
 
     b1: Any
     b2: Any
     state = LionState
 
-    def _leaf(self, x: Any, moment: Any) -> tuple[Any, Any]:
-        return xp.sign(mean(self.b1, moment, x)), mean(self.b2, moment, x)
+    def _leaf(self, x: Any, shared: Any, moments: tuple[Any, ...]) -> tuple[Any, ...]:
+        return xp.sign(mean(self.b1, moments[0], x)), mean(self.b2, moments[0], x)
+
+
+@dataclass(frozen=True)
+class Ema(Moments):
+    """The decaying mean of updates."""
+
+    decay: Any
+    debias: bool
+    state = EmaState
+
+    def _shared(self, steps: Any) -> Any:
+        return weight(self.decay, steps) if self.debias else None
+
+    def _leaf(self, x: Any, shared: Any, moments: tuple[Any, ...]) -> tuple[Any, ...]:
+        m = mean(self.decay, moments[0], x)
+        return m if shared is None else m / scalar(shared, x), m
 
 
 @facing_users
@@ -236,7 +292,7 @@ def scale_by_rms(
     bias_correction: bool = False,
 ) -> ScaleByRms:
     """Gradients divided by the root of the decaying mean of their squares."""
-    return ScaleByRms(decay, eps, initial_scale, eps_in_sqrt, bias_correction, False)
+    return ScaleByRms(decay, eps, initial_scale, eps_in_sqrt, bias_correction)
 
 
 @facing_users
@@ -246,9 +302,9 @@ def scale_by_stddev(
     initial_scale: Any = 0.0,
     eps_in_sqrt: bool = True,
     bias_correction: bool = False,
-) -> ScaleByRms:
+) -> ScaleByStddev:
     """Gradients divided by the root of their decaying variance."""
-    return ScaleByRms(decay, eps, initial_scale, eps_in_sqrt, bias_correction, True)
+    return ScaleByStddev(decay, eps, initial_scale, eps_in_sqrt, bias_correction)
 
 
 @facing_users
@@ -261,3 +317,9 @@ def scale_by_rss(initial_accumulator_value: Any = 0.1, eps: Any = 1e-7) -> Scale
 def scale_by_lion(b1: Any = 0.9, b2: Any = 0.99) -> ScaleByLion:
     """The sign of a decaying mean of gradients (Chen et al., 2023)."""
     return ScaleByLion(b1, b2)
+
+
+@facing_users
+def ema(decay: Any, debias: bool = True) -> Ema:
+    """The decaying mean of updates, corrected for its start at 0 with ``debias``."""
+    return Ema(decay, debias)

@@ -18,8 +18,8 @@ from .bounds import Stateless
 from .combining import Chain, Transformation
 from .decay import add_decayed_weights
 from .grouping import partition
-from .leaves import cast, count, each, element_type, filled, increased, scalar, wide
-from .moments import mean, weight
+from .leaves import cast, each, element_type, scalar, wide
+from .moments import Moments, mean, unbiased, weight
 from .optimisers import adamw
 from .rates import scale_by_learning_rate
 from .ratios import norm
@@ -37,7 +37,7 @@ class MuonState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ScaleByMuon:
+class ScaleByMuon(Moments):
     """The orthogonal matrix nearest to the decaying mean of gradients, roughly."""
 
     rows: Annotated[Coefficients, static]
@@ -45,30 +45,16 @@ class ScaleByMuon:
     eps: Any
     nesterov: bool
     adaptive: bool
+    state = MuonState
 
-    @computing
-    def init(self, params: Any) -> Any:
-        """Zeros."""
-        return MuonState(count(), filled(params))
+    def _shared(self, steps: Any) -> Any:
+        return weight(self.beta, steps), weight(self.beta, steps + 1)
 
-    @computing
-    def update(self, updates: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
-        """The direction in which Muon goes, up to the learning rate."""
-        steps = increased(state.count)
-        first, ahead = weight(self.beta, steps), weight(self.beta, steps + 1)
-
-        def leaf(g: Any, m: Any) -> tuple[Any, Any]:
-            x = _matrix(wide(g))
-            m = mean(self.beta, m, x)
-            up = m / scalar(first, x)
-            if self.nesterov:
-                up = mean(self.beta, m / scalar(ahead, x), x / scalar(first, x))
-            moved = self._orthogonal(up)
-            moved = xp.sum(up * moved) * moved if self.adaptive else moved
-            return cast(moved, element_type(g)), m
-
-        moved, mu = each("update", leaf, 2, gradients=updates, state=state.mu)
-        return moved, MuonState(steps, mu)
+    def _leaf(self, x: Any, shared: Any, moments: tuple[Any, ...]) -> tuple[Any, ...]:
+        m = mean(self.beta, moments[0], _matrix(x))
+        up = unbiased(self.beta, m, x, shared, self.nesterov)
+        moved = self._orthogonal(up)
+        return xp.sum(up * moved) * moved if self.adaptive else moved, m
 
     def _orthogonal(self, x: Any) -> Any:
         """Steps with matrices of the shorter side."""

@@ -10,7 +10,6 @@ from typing import Any
 from dlvm.dsl.trace.facing import facing_users
 
 from .adaptive import (
-    ema,
     scale_by_adadelta,
     scale_by_adamax,
     scale_by_amsgrad,
@@ -21,7 +20,7 @@ from .combining import Chain, Transformation
 from .decay import add_decayed_weights
 from .factored import scale_by_factored_rms
 from .grouping import masked
-from .moments import scale_by_adam, trace
+from .moments import ema, scale_by_adam, trace
 from .rates import scale, scale_by_learning_rate, scale_by_schedule
 from .ratios import clip_by_block_rms, scale_by_param_block_rms, scale_by_trust_ratio
 
