@@ -12,7 +12,7 @@ from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.trees import flatten
 from dlvm.dsl.words.namespace import xp
 
-from .leaves import cast, each, element_type, number, quiet, root, same, scalar, wide
+from .leaves import moved, number, quiet, root, same, scalar, wide
 
 
 class Stateless:
@@ -34,12 +34,11 @@ class Clip(Stateless):
     def update(self, updates: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
         """Elements within the limits."""
 
-        def leaf(g: Any) -> tuple[Any]:
-            limit = scalar(self.limit, g)
-            return (xp.clip(g, -limit, limit),)
+        def within(x: Any) -> Any:
+            limit = scalar(self.limit, x)
+            return xp.clip(x, -limit, limit)
 
-        (clipped,) = each("update", leaf, gradients=updates)
-        return clipped, state
+        return moved(within, updates), state
 
 
 @dataclass(frozen=True)
@@ -53,13 +52,11 @@ class ClipByNorm(Stateless):
         """Updates of the same direction; a norm that is no number makes all of them NaN."""
         norm = global_norm(updates)
 
-        def leaf(g: Any) -> tuple[Any]:
-            x = wide(g)
+        def within(x: Any) -> Any:
             less = x / scalar(norm, x) * scalar(self.limit, x)
-            return (cast(xp.where(norm < number(self.limit), x, less), element_type(g)),)
+            return xp.where(norm < number(self.limit), x, less)
 
-        (clipped,) = each("update", leaf, gradients=updates)
-        return clipped, state
+        return moved(within, updates), state
 
 
 @facing_users

@@ -11,7 +11,7 @@ from dlvm.dsl.call.undecorated import computing
 from dlvm.dsl.trace.configuration import static
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.operands import plain, shape_of
-from dlvm.dsl.trace.trees import Spec, flatten_with_none, unflatten
+from dlvm.dsl.trace.trees import flatten_with_none
 from dlvm.dsl.words.namespace import xp
 
 from .leaves import (
@@ -23,8 +23,8 @@ from .leaves import (
     is_float,
     number,
     quiet,
-    same,
     scalar,
+    unzipped,
     wide,
 )
 
@@ -60,9 +60,7 @@ class ScaleByFactoredRms:
         """Zeros."""
         leaves, spec = flatten_with_none(params)
         rows = [self._first(p) if is_float(p) else (None,) * 3 for p in leaves]
-        return FactoredState(
-            count(), *(unflatten(spec, [row[i] for row in rows]) for i in range(3))
-        )
+        return FactoredState(count(), *unzipped(spec, rows, 3))
 
     @computing
     def update(self, updates: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
@@ -73,10 +71,10 @@ class ScaleByFactoredRms:
         moments = zip(*(flatten_with_none(tree)[0] for tree in state[1:]), strict=True)
         with quiet():
             found = [
-                (None,) * 4 if g is None else tuple(map(same, self._leaf(g, decay, *moment)))
+                (None,) * 4 if g is None else self._leaf(g, decay, *moment)
                 for g, moment in zip(grads, moments, strict=True)
             ]
-        moved, *after = _columns(spec, found, 4)
+        moved, *after = unzipped(spec, found, 4)
         return moved, FactoredState(increased(state.count), *after)
 
     def _axes(self, x: Any) -> tuple[int, int] | None:
@@ -110,11 +108,6 @@ class ScaleByFactoredRms:
         by_rows = xp.expand_dims(1 / xp.sqrt(share), first)
         by_columns = xp.expand_dims(1 / xp.sqrt(column), second)
         return cast(x * by_rows * by_columns, element_type(g)), row, column, v
-
-
-def _columns(spec: Spec, rows: list[tuple[Any, ...]], results: int) -> list[Any]:
-    """The trees of the results of each leaf."""
-    return [unflatten(spec, [row[i] for row in rows]) for i in range(results)]
 
 
 @facing_users

@@ -15,11 +15,10 @@ from dlvm.dsl.trace.configuration import static
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.trace.trees import flatten_with_none, labels, unflatten
-from dlvm.dsl.words.namespace import xp
 
 from .bounds import Stateless
 from .combining import Transformation, check_transformation
-from .leaves import aligned, each
+from .leaves import aligned, zeros
 from .places import Marks, chosen_places, spread
 
 
@@ -42,12 +41,7 @@ class SetToZero(Stateless):
     @computing
     def update(self, updates: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
         """Zeros."""
-
-        def leaf(g: Any) -> tuple[Any]:
-            return (xp.zeros_like(g),)
-
-        (zeros,) = each("update", leaf, gradients=updates)
-        return zeros, state
+        return zeros(updates), state
 
 
 @dataclass(frozen=True)

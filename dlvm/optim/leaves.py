@@ -89,6 +89,11 @@ def filled(params: Any, value: Any = 0.0) -> Any:
     return unflatten(spec, [one(x) if is_float(x) else None for x in leaves])
 
 
+def zeros(updates: Any) -> Any:
+    """Zeros in place of each leaf, of its own type."""
+    return moved(xp.zeros_like, updates)
+
+
 def each(what: str, fn: Callable[..., Sequence[Any]], results: int = 1, **trees: Any) -> list[Any]:
     """The trees that ``fn`` gives of the leaves at the same place; ``trees`` are named in errors.
 
@@ -98,7 +103,27 @@ def each(what: str, fn: Callable[..., Sequence[Any]], results: int = 1, **trees:
     nothing = (None,) * results
     with quiet():
         rows = [nothing if row[0] is None else fn(*row) for row in zip(*columns, strict=True)]
+    return unzipped(spec, rows, results)
+
+
+def unzipped(spec: Spec, rows: Sequence[Sequence[Any]], results: int) -> list[Any]:
+    """The trees of the results that there are for each leaf."""
     return [unflatten(spec, [same(row[i]) for row in rows]) for i in range(results)]
+
+
+def moved(fn: Callable[..., Any], updates: Any, **others: Any) -> Any:
+    """The updates as ``fn`` makes them, leaf by leaf, and of the element types they have.
+
+    ``fn`` is given each leaf, and those of the other trees at its place, in the type that is
+    computed with.
+    """
+
+    def leaf(u: Any, *rest: Any) -> tuple[Any]:
+        x = wide(u)
+        return (cast(fn(x, *(cast(y, element_type(x)) for y in rest)), element_type(u)),)
+
+    (found,) = each("update", leaf, gradients=updates, **others)
+    return found
 
 
 def aligned(what: str, **trees: Any) -> tuple[list[list[Any]], Spec]:

@@ -18,7 +18,7 @@ from .bounds import Stateless
 from .combining import Chain, Transformation
 from .decay import add_decayed_weights
 from .grouping import partition
-from .leaves import cast, each, element_type, scalar, wide
+from .leaves import moved, scalar
 from .moments import Moments, mean, unbiased, weight
 from .optimisers import adamw
 from .rates import scale_by_learning_rate
@@ -53,8 +53,8 @@ class ScaleByMuon(Moments):
     def _leaf(self, x: Any, shared: Any, moments: tuple[Any, ...]) -> tuple[Any, ...]:
         m = mean(self.beta, moments[0], _matrix(x))
         up = unbiased(self.beta, m, x, shared, self.nesterov)
-        moved = self._orthogonal(up)
-        return xp.sum(up * moved) * moved if self.adaptive else moved, m
+        near = self._orthogonal(up)
+        return xp.sum(up * near) * near if self.adaptive else near, m
 
     def _orthogonal(self, x: Any) -> Any:
         """Steps with matrices of the shorter side."""
@@ -78,17 +78,15 @@ class ScaleByShape(Stateless):
     def update(self, updates: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
         """Updates whose elements have a size that does not depend on the width of a layer."""
 
-        def leaf(g: Any) -> tuple[Any]:
-            x = _matrix(wide(g))
-            rows, columns = (1.0 * n for n in x.shape)
+        def scaled(x: Any) -> Any:
+            rows, columns = (1.0 * n for n in _matrix(x).shape)
             if self.consistent_rms is None:
                 factor = xp.sqrt(xp.maximum(1.0, columns / xp.maximum(rows, 1.0)))
             else:
                 factor = xp.sqrt(xp.maximum(rows, columns)) * scalar(self.consistent_rms, x)
-            return (cast(x * scalar(factor, x), element_type(g)),)
+            return x * scalar(factor, x)
 
-        (scaled,) = each("update", leaf, gradients=updates)
-        return scaled, state
+        return moved(scaled, updates), state
 
 
 def _matrix(x: Any) -> Any:

@@ -13,7 +13,18 @@ from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.trace.trees import flatten
 from dlvm.dsl.words.namespace import xp
 
-from .leaves import cast, count, each, element_type, increased, is_float, number, same, scalar, wide
+from .leaves import (
+    cast,
+    count,
+    element_type,
+    increased,
+    is_float,
+    moved,
+    number,
+    same,
+    scalar,
+    wide,
+)
 
 
 class PlateauState(NamedTuple):
@@ -60,12 +71,10 @@ class ReduceOnPlateau:
             )
         after = self._after(state, cast(number(value), element_type(state.avg_value)))
 
-        def leaf(g: Any) -> tuple[Any]:
-            x = wide(g)
-            return (cast(x * scalar(after.scale, x), element_type(g)),)
+        def scaled(x: Any) -> Any:
+            return x * scalar(after.scale, x)
 
-        (scaled,) = each("update", leaf, gradients=updates)
-        return scaled, after
+        return moved(scaled, updates), after
 
     def _after(self, state: PlateauState, value: Any) -> PlateauState:
         """The state after one more value, by selections: each of them is one number."""

@@ -11,7 +11,7 @@ from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.operands import plain, shape_of, shown_shape
 from dlvm.dsl.trace.scopes import user_origin
 
-from .leaves import cast, count, each, element_type, increased, number, scalar, wide
+from .leaves import count, increased, moved, number, scalar
 
 
 class RateState(NamedTuple):
@@ -37,12 +37,10 @@ class Scale:
         """The first step, like ``init``, has number 0."""
         factor = at_step(self.factor, state.count)
 
-        def leaf(u: Any) -> tuple[Any]:
-            x = wide(u)
-            return (cast(x * (self.sign * scalar(factor, x)), element_type(u)),)
+        def scaled(x: Any) -> Any:
+            return x * (self.sign * scalar(factor, x))
 
-        (scaled,) = each("update", leaf, gradients=updates)
-        return scaled, RateState(increased(state.count))
+        return moved(scaled, updates), RateState(increased(state.count))
 
 
 def at_step(rate: Any, step: Any) -> Any:

@@ -15,7 +15,7 @@ from dlvm.dsl.words.namespace import xp
 
 from .bounds import Stateless
 from .decay import check_params
-from .leaves import cast, each, element_type, root, scalar, wide
+from .leaves import moved, root, scalar
 
 
 @dataclass(frozen=True)
@@ -31,18 +31,14 @@ class ScaleByTrustRatio(Stateless):
         """Updates whose size is that of the parameters."""
         check_params("a trust ratio", params)
 
-        def leaf(u: Any, p: Any) -> tuple[Any]:
-            x = wide(u)
+        def scaled(x: Any, p: Any) -> Any:
             least = scalar(self.min_norm, x)
-            size = xp.maximum(norm(cast(p, element_type(x))), least)
-            own = xp.maximum(norm(x), least)
+            size, own = xp.maximum(norm(p), least), xp.maximum(norm(x), least)
             neither = (size == 0) | (own == 0)
             below = xp.where(neither, 1, own + scalar(self.eps, x))
-            ratio = xp.where(neither, 1, scalar(self.trust_coefficient, x) * size / below)
-            return (cast(x * ratio, element_type(u)),)
+            return x * xp.where(neither, 1, scalar(self.trust_coefficient, x) * size / below)
 
-        (scaled,) = each("update", leaf, gradients=updates, parameters=params)
-        return scaled, state
+        return moved(scaled, updates, parameters=params), state
 
 
 @dataclass(frozen=True)
@@ -56,13 +52,10 @@ class ScaleByParamBlockRms(Stateless):
         """Updates in units of how large parameters are."""
         check_params("a scale of parameters", params)
 
-        def leaf(u: Any, p: Any) -> tuple[Any]:
-            x = wide(u)
-            size = xp.maximum(mean_size(cast(p, element_type(x))), scalar(self.min_scale, x))
-            return (cast(x * size, element_type(u)),)
+        def scaled(x: Any, p: Any) -> Any:
+            return x * xp.maximum(mean_size(p), scalar(self.min_scale, x))
 
-        (scaled,) = each("update", leaf, gradients=updates, parameters=params)
-        return scaled, state
+        return moved(scaled, updates, parameters=params), state
 
 
 @dataclass(frozen=True)
@@ -75,13 +68,10 @@ class ClipByBlockRms(Stateless):
     def update(self, updates: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
         """Updates whose root of the mean square is at most the threshold."""
 
-        def leaf(u: Any) -> tuple[Any]:
-            x = wide(u)
-            above = xp.maximum(mean_size(x) / scalar(self.threshold, x), 1)
-            return (cast(x / above, element_type(u)),)
+        def within(x: Any) -> Any:
+            return x / xp.maximum(mean_size(x) / scalar(self.threshold, x), 1)
 
-        (clipped,) = each("update", leaf, gradients=updates)
-        return clipped, state
+        return moved(within, updates), state
 
 
 @dataclass(frozen=True)
@@ -97,15 +87,12 @@ class AdaptiveGradClip(Stateless):
         """Gradients of the same direction in each unit."""
         check_params("adaptive clipping", params)
 
-        def leaf(g: Any, p: Any) -> tuple[Any]:
-            x = wide(g)
-            own, size = self._norm(x), self._norm(cast(p, element_type(x)))
+        def within(x: Any, p: Any) -> Any:
+            own, size = self._norm(x), self._norm(p)
             most = scalar(self.clipping, x) * xp.maximum(size, scalar(self.eps, x))
-            less = x * (most / xp.maximum(own, 1e-6))
-            return (cast(xp.where(own < most, x, less), element_type(g)),)
+            return xp.where(own < most, x, x * (most / xp.maximum(own, 1e-6)))
 
-        (clipped,) = each("update", leaf, gradients=updates, parameters=params)
-        return clipped, state
+        return moved(within, updates, parameters=params), state
 
     def _norm(self, x: Any) -> Any:
         axis = unit_axes(x) if self.axis is None else self.axis

@@ -27,6 +27,7 @@ from .leaves import (
     same,
     scalar,
     wide,
+    zeros,
 )
 
 
@@ -84,11 +85,11 @@ class Accumulate:
         def step() -> Any:
             moved, inner = self.inner.update(means, state.inner, params, **extra)
             return moved, AccumulateState(
-                count(), increased(state.gradient_step), inner, _zeros(kept)
+                count(), increased(state.gradient_step), inner, zeros(kept)
             )
 
         def wait() -> Any:
-            return _zeros(updates), AccumulateState(taken, state.gradient_step, state.inner, kept)
+            return zeros(updates), AccumulateState(taken, state.gradient_step, state.inner, kept)
 
         return cond(taken >= number(self.k), step, wait)
 
@@ -152,15 +153,6 @@ class LossScale:
 
 def _where(condition: Any, a: Any, b: Any) -> Any:
     return same(xp.where(condition, a, b))
-
-
-def _zero(x: Any) -> tuple[Any]:
-    return (xp.zeros_like(x),)
-
-
-def _zeros(tree: Any) -> Any:
-    (zeros,) = each("update", _zero, gradients=tree)
-    return zeros
 
 
 def all_finite(tree: Any) -> Any:
