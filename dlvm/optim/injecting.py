@@ -43,7 +43,10 @@ class Scheduled:
 
 @dataclass(frozen=True)
 class Inject:
-    """The optimiser that a function makes of the hyperparameters in the state."""
+    """The optimiser that a function makes of the hyperparameters in the state.
+
+    Arrays of the user are copied into the state, which may be donated or written to.
+    """
 
     make: Callable[..., Transformation]
     numbers: dict[str, Any]
@@ -54,7 +57,7 @@ class Inject:
     def init(self, params: Any) -> Any:
         """The hyperparameters that were given, and schedules at step 0."""
         kind = _widest(params)
-        given = {name: _typed(x, kind) for name, x in self.numbers.items()}
+        given = {name: xp.copy(_typed(x, kind)) for name, x in self.numbers.items()}
         hyper = {**given, **self._scheduled(count(), kind)}
         return InjectState(count(), hyper, self._made(hyper).init(params))
 
@@ -71,7 +74,7 @@ class Inject:
         return self.make(**self.others.tree, **hyper)
 
     def _scheduled(self, step: Any, kind: DType) -> dict[str, Any]:
-        return {x.name: _typed(x.schedule(step), kind) for x in self.schedules}
+        return {x.name: xp.copy(_typed(x.schedule(step), kind)) for x in self.schedules}
 
 
 def _widest(params: Any) -> DType:
