@@ -15,13 +15,13 @@ from dlvm.dsl.trace.trees import flatten_with_none, unflatten
 from dlvm.dsl.words.namespace import xp
 
 from .bounds import Stateless
-from .combining import Chain, Transformation
+from .combining import Transformation
 from .decay import add_decayed_weights
 from .grouping import partition
 from .leaves import moved, scalar
 from .moments import Moments, mean, unbiased, weight
 from .optimisers import adamw
-from .rates import scale_by_learning_rate
+from .rates import downhill
 from .ratios import norm
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
@@ -158,14 +158,8 @@ def muon(
     """
     other_rate = learning_rate if adam_learning_rate is None else adam_learning_rate
     direction = scale_by_muon(ns_coeffs, ns_steps, beta, eps, nesterov=nesterov, adaptive=adaptive)
-    matrices = Chain(
-        (
-            direction,
-            ScaleByShape(consistent_rms),
-            add_decayed_weights(weight_decay, weight_decay_mask),
-            scale_by_learning_rate(learning_rate),
-        )
-    )
+    decay = add_decayed_weights(weight_decay, weight_decay_mask)
+    matrices = downhill(learning_rate, direction, ScaleByShape(consistent_rms), decay)
     others = adamw(
         other_rate, adam_b1, adam_b2, eps, adam_eps_root, adam_weight_decay, nesterov=nesterov
     )

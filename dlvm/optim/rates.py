@@ -11,6 +11,7 @@ from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.operands import plain, shape_of, shown_shape
 from dlvm.dsl.trace.scopes import user_origin
 
+from .combining import Chain, Transformation
 from .leaves import count, increased, moved, number, scalar
 
 
@@ -68,6 +69,11 @@ def check_rate(what: str, rate: Any) -> None:
         )
     if not callable(rate):
         at_step(rate, 0)
+
+
+def downhill(learning_rate: Any, *parts: Transformation) -> Chain:
+    """Parts one after another, and then a step downhill by the learning rate."""
+    return Chain((*parts, scale_by_learning_rate(learning_rate)))
 
 
 @facing_users
