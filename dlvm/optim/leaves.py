@@ -69,6 +69,11 @@ def root(x: Any) -> Any:
     return xp.where(x == 0, 0, xp.sqrt(x))
 
 
+def norm(x: Any) -> Any:
+    """The root of the sum of squares."""
+    return root(xp.sum(x * x))
+
+
 def same(x: Any) -> Any:
     """A result as an array: NumPy makes scalars of arrays without axes."""
     return np.asarray(x) if is_scalar(x) else x

@@ -15,11 +15,9 @@ from dlvm.dsl.trace.configuration import static
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.trace.trees import flatten_with_none, labels, unflatten
-
-from .bounds import Stateless
-from .combining import Transformation, check_transformation
-from .leaves import aligned, zeros
-from .places import Marks, chosen_places, spread
+from dlvm.optim.combining import Stateless, Transformation, check_transformation
+from dlvm.optim.leaves import aligned, zeros
+from dlvm.optim.places import Marks, chosen_places, spread
 
 
 class MaskedState(NamedTuple):

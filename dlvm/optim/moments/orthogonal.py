@@ -11,18 +11,11 @@ from dlvm.dsl.trace.configuration import static
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.operands import plain, shape_of, shown_shape
 from dlvm.dsl.trace.scopes import user_origin
-from dlvm.dsl.trace.trees import flatten_with_none, unflatten
 from dlvm.dsl.words.namespace import xp
+from dlvm.optim.combining import Stateless
+from dlvm.optim.leaves import moved, norm, scalar
 
-from .bounds import Stateless
-from .combining import Transformation
-from .decay import add_decayed_weights
-from .grouping import partition
-from .leaves import moved, scalar
-from .moments import Moments, mean, unbiased, weight
-from .optimisers import adamw
-from .rates import downhill
-from .ratios import norm
+from .base import Moments, mean, unbiased, weight
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 """Of ``a x + b x^3 + c x^5``, which takes singular values from 0 to 1 near 1 in five steps."""
@@ -99,13 +92,6 @@ def _matrix(x: Any) -> Any:
     return x
 
 
-def _kinds(params: Any) -> Any:
-    """The label of each parameter."""
-    leaves, spec = flatten_with_none(params)
-    kinds = ["muon" if x is not None and len(shape_of(plain(x))) == 2 else "adam" for x in leaves]
-    return unflatten(spec, kinds)
-
-
 @facing_users
 def scale_by_muon(
     ns_coeffs: Coefficients = COEFFICIENTS,
@@ -131,36 +117,3 @@ def scale_by_muon(
         )
     rows = rows[-ns_steps:] if each_step else rows * ns_steps
     return ScaleByMuon(tuple(rows), beta, eps, nesterov, adaptive)
-
-
-@facing_users
-def muon(
-    learning_rate: Any,
-    ns_coeffs: Coefficients = COEFFICIENTS,
-    ns_steps: int = 5,
-    beta: Any = 0.95,
-    eps: Any = 1e-8,
-    weight_decay: Any = 0.0,
-    weight_decay_mask: Any = None,
-    *,
-    nesterov: bool = True,
-    adaptive: bool = False,
-    adam_b1: Any = 0.9,
-    adam_b2: Any = 0.999,
-    adam_eps_root: Any = 0.0,
-    adam_weight_decay: Any = 0.0,
-    adam_learning_rate: Any = None,
-    consistent_rms: Any = None,
-) -> Transformation:
-    """Muon for matrices, Adam for all other parameters (Jordan et al., 2024).
-
-    For other groups, such as an embedding by Adam, write ``partition`` of ``muon`` and ``adamw``.
-    """
-    other_rate = learning_rate if adam_learning_rate is None else adam_learning_rate
-    direction = scale_by_muon(ns_coeffs, ns_steps, beta, eps, nesterov=nesterov, adaptive=adaptive)
-    decay = add_decayed_weights(weight_decay, weight_decay_mask)
-    matrices = downhill(learning_rate, direction, ScaleByShape(consistent_rms), decay)
-    others = adamw(
-        other_rate, adam_b1, adam_b2, eps, adam_eps_root, adam_weight_decay, nesterov=nesterov
-    )
-    return partition({"muon": matrices, "adam": others}, _kinds)

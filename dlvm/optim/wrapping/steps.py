@@ -13,9 +13,8 @@ from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.trace.trees import flatten
 from dlvm.dsl.words.namespace import xp
-
-from .combining import Transformation, check_transformation
-from .leaves import (
+from dlvm.optim.combining import Transformation, check_transformation
+from dlvm.optim.leaves import (
     cast,
     chosen,
     count,

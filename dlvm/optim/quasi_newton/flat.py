@@ -13,8 +13,7 @@ from dlvm.dsl.trace.operands import plain, shape_of
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.trace.trees import Spec, flatten_with_none, unflatten
 from dlvm.dsl.words.namespace import xp
-
-from .leaves import cast, element_type, is_float, same, wide
+from dlvm.optim.leaves import cast, element_type, is_float, same, wide
 
 
 @dataclass(frozen=True)

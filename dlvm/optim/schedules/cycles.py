@@ -14,7 +14,7 @@ from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.words.namespace import xp
 
-from .schedules import (
+from .curves import (
     Schedule,
     check_steps,
     exponential_decay,

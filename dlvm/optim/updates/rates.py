@@ -10,9 +10,8 @@ from dlvm.dsl.call.undecorated import computing
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.operands import plain, shape_of, shown_shape
 from dlvm.dsl.trace.scopes import user_origin
-
-from .combining import Chain, Transformation
-from .leaves import count, increased, moved, number, scalar
+from dlvm.optim.combining import Chain, Transformation
+from dlvm.optim.leaves import count, increased, moved, number, scalar
 
 
 class RateState(NamedTuple):

@@ -11,17 +11,8 @@ from dlvm.dsl.call.undecorated import computing
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.trees import flatten
 from dlvm.dsl.words.namespace import xp
-
-from .leaves import moved, number, quiet, root, same, scalar, wide
-
-
-class Stateless:
-    """A part that remembers nothing; its state is an empty tuple."""
-
-    @computing
-    def init(self, params: Any) -> Any:
-        """Nothing."""
-        return ()
+from dlvm.optim.combining import Stateless
+from dlvm.optim.leaves import moved, number, quiet, root, same, scalar, wide
 
 
 @dataclass(frozen=True)

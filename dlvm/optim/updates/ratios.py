@@ -12,10 +12,10 @@ from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.operands import plain, shape_of, shown_shape
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.words.namespace import xp
+from dlvm.optim.combining import Stateless
+from dlvm.optim.leaves import moved, norm, root, scalar
 
-from .bounds import Stateless
 from .decay import check_params
-from .leaves import moved, root, scalar
 
 
 @dataclass(frozen=True)
@@ -97,11 +97,6 @@ class AdaptiveGradClip(Stateless):
     def _norm(self, x: Any) -> Any:
         axis = unit_axes(x) if self.axis is None else self.axis
         return root(xp.sum(x * x, axis=axis, keepdims=True))
-
-
-def norm(x: Any) -> Any:
-    """The root of the sum of squares."""
-    return root(xp.sum(x * x))
 
 
 def mean_size(x: Any) -> Any:

@@ -19,10 +19,9 @@ from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.trace.trees import flatten
 from dlvm.dsl.words.namespace import xp
 from dlvm.ir import F32, F64, DType
-
-from .combining import Transformation
-from .leaves import cast, count, element_type, increased, is_float, number, same
-from .places import Marks
+from dlvm.optim.combining import Transformation
+from dlvm.optim.leaves import cast, count, element_type, increased, is_float, number, same
+from dlvm.optim.places import Marks
 
 
 class InjectState(NamedTuple):

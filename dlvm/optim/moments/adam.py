@@ -1,4 +1,4 @@
-"""Parts that vary Adam and AdaGrad: RAdam, Adamax, AMSGrad, AdaDelta and AdaBelief."""
+"""Adam and its kin: RAdam, AMSGrad, AdaBelief, and Adamax."""
 
 from __future__ import annotations
 
@@ -7,9 +7,17 @@ from typing import Any, NamedTuple
 
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.words.namespace import xp
+from dlvm.optim.leaves import number, root, scalar
 
-from .leaves import number, root, scalar
-from .moments import AdamState, Moments, TwoMoments, mean, weight
+from .base import Moments, mean, unbiased, weight
+
+
+class AdamState(NamedTuple):
+    """Steps taken, and decaying means of gradients and of their squares."""
+
+    count: Any
+    mu: Any
+    nu: Any
 
 
 class AmsgradState(NamedTuple):
@@ -21,11 +29,41 @@ class AmsgradState(NamedTuple):
     nu_max: Any
 
 
-class AdaDeltaState(NamedTuple):
-    """Decaying means of the squares of gradients, and of updates."""
+@dataclass(frozen=True)
+class TwoMoments(Moments):
+    """A part like Adam, of two decaying means: of gradients, and of what says how large they are.
 
-    e_g: Any
-    e_x: Any
+    Leaves share the weights of both means, and the weight of the first mean after the next step.
+    """
+
+    b1: Any
+    b2: Any
+    eps: Any
+    eps_root: Any
+    nesterov: bool
+    state = AdamState
+
+    def _shared(self, steps: Any) -> Any:
+        return weight(self.b1, steps), weight(self.b2, steps), weight(self.b1, steps + 1)
+
+    def _up(self, m: Any, x: Any, shared: Any) -> Any:
+        """The mean of gradients divided by its weight."""
+        return unbiased(self.b1, m, x, (shared[0], shared[2]), self.nesterov)
+
+    def _size(self, square: Any) -> Any:
+        """``sqrt(square + eps_root) + eps``."""
+        if type(self.eps_root) is not float or self.eps_root:
+            square = square + scalar(self.eps_root, square)
+        return root(square) + scalar(self.eps, square)
+
+
+@dataclass(frozen=True)
+class ScaleByAdam(TwoMoments):
+    """``m / (sqrt(v) + eps)`` with decaying means m and v, each divided by its weight so far."""
+
+    def _leaf(self, x: Any, shared: Any, moments: tuple[Any, ...]) -> tuple[Any, ...]:
+        m, v = mean(self.b1, moments[0], x), mean(self.b2, moments[1], x * x)
+        return self._up(m, x, shared) / self._size(v / scalar(shared[1], x)), m, v
 
 
 @dataclass(frozen=True)
@@ -49,24 +87,6 @@ class ScaleByRadam(TwoMoments):
         m, v = mean(self.b1, moments[0], x), mean(self.b2, moments[1], x * x)
         up, size = self._up(m, x, shared), self._size(v / scalar(second, x))
         return xp.where(enough, scalar(factor, x) * up / size, up), m, v
-
-
-@dataclass(frozen=True)
-class ScaleByAdamax(Moments):
-    """``m / u`` with the decaying mean m, and the decaying maximum u of ``abs(g) + eps``."""
-
-    b1: Any
-    b2: Any
-    eps: Any
-    state = AdamState
-
-    def _shared(self, steps: Any) -> Any:
-        return weight(self.b1, steps)
-
-    def _leaf(self, x: Any, shared: Any, moments: tuple[Any, ...]) -> tuple[Any, ...]:
-        m = mean(self.b1, moments[0], x)
-        u = xp.maximum(xp.abs(x) + scalar(self.eps, x), scalar(self.b2, x) * moments[1])
-        return m / scalar(shared, x) / u, m, u
 
 
 @dataclass(frozen=True)
@@ -99,17 +119,34 @@ class ScaleByBelief(TwoMoments):
 
 
 @dataclass(frozen=True)
-class ScaleByAdaDelta(Moments):
-    """``g * sqrt(e_x + eps) / sqrt(e_g + eps)``: in the units of the parameters."""
+class ScaleByAdamax(Moments):
+    """``m / u`` with the decaying mean m, and the decaying maximum u of ``abs(g) + eps``."""
 
-    rho: Any
+    b1: Any
+    b2: Any
     eps: Any
-    state = AdaDeltaState
+    state = AdamState
+
+    def _shared(self, steps: Any) -> Any:
+        return weight(self.b1, steps)
 
     def _leaf(self, x: Any, shared: Any, moments: tuple[Any, ...]) -> tuple[Any, ...]:
-        eps, squares = scalar(self.eps, x), mean(self.rho, moments[0], x * x)
-        moved = x * (root(moments[1] + eps) / root(squares + eps))
-        return moved, squares, mean(self.rho, moments[1], moved * moved)
+        m = mean(self.b1, moments[0], x)
+        u = xp.maximum(xp.abs(x) + scalar(self.eps, x), scalar(self.b2, x) * moments[1])
+        return m / scalar(shared, x) / u, m, u
+
+
+@facing_users
+def scale_by_adam(
+    b1: Any = 0.9,
+    b2: Any = 0.999,
+    eps: Any = 1e-8,
+    eps_root: Any = 0.0,
+    *,
+    nesterov: bool = False,
+) -> ScaleByAdam:
+    """Adam without a learning rate (Kingma and Ba, 2015; with ``nesterov`` Dozat, 2016)."""
+    return ScaleByAdam(b1, b2, eps, eps_root, nesterov)
 
 
 @facing_users
@@ -127,12 +164,6 @@ def scale_by_radam(
 
 
 @facing_users
-def scale_by_adamax(b1: Any = 0.9, b2: Any = 0.999, eps: Any = 1e-8) -> ScaleByAdamax:
-    """Adamax without a learning rate (Kingma and Ba, 2015)."""
-    return ScaleByAdamax(b1, b2, eps)
-
-
-@facing_users
 def scale_by_amsgrad(
     b1: Any = 0.9,
     b2: Any = 0.999,
@@ -147,12 +178,6 @@ def scale_by_amsgrad(
 
 
 @facing_users
-def scale_by_adadelta(rho: Any = 0.9, eps: Any = 1e-6) -> ScaleByAdaDelta:
-    """AdaDelta without a learning rate (Zeiler, 2012)."""
-    return ScaleByAdaDelta(rho, eps)
-
-
-@facing_users
 def scale_by_belief(
     b1: Any = 0.9,
     b2: Any = 0.999,
@@ -163,3 +188,9 @@ def scale_by_belief(
 ) -> ScaleByBelief:
     """AdaBelief without a learning rate (Zhuang et al., 2020)."""
     return ScaleByBelief(b1, b2, eps, eps_root, nesterov)
+
+
+@facing_users
+def scale_by_adamax(b1: Any = 0.9, b2: Any = 0.999, eps: Any = 1e-8) -> ScaleByAdamax:
+    """Adamax without a learning rate (Kingma and Ba, 2015)."""
+    return ScaleByAdamax(b1, b2, eps)

@@ -13,8 +13,7 @@ from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.operands import plain, shape_of
 from dlvm.dsl.trace.trees import flatten_with_none
 from dlvm.dsl.words.namespace import xp
-
-from .leaves import (
+from dlvm.optim.leaves import (
     aligned,
     cast,
     count,

@@ -8,21 +8,25 @@ from __future__ import annotations
 from typing import Any
 
 from dlvm.dsl.trace.facing import facing_users
-
-from .adaptive import (
-    scale_by_adadelta,
+from dlvm.optim.combining import Chain, Transformation
+from dlvm.optim.moments.adam import (
+    scale_by_adam,
     scale_by_adamax,
     scale_by_amsgrad,
     scale_by_belief,
     scale_by_radam,
 )
-from .combining import Chain, Transformation
-from .decay import add_decayed_weights
-from .factored import scale_by_factored_rms
-from .grouping import masked
-from .moments import ema, scale_by_adam, trace
-from .rates import downhill, scale, scale_by_learning_rate, scale_by_schedule
-from .ratios import clip_by_block_rms, scale_by_param_block_rms, scale_by_trust_ratio
+from dlvm.optim.moments.factored import scale_by_factored_rms
+from dlvm.optim.moments.momentum import ema, trace
+from dlvm.optim.moments.squares import scale_by_adadelta
+from dlvm.optim.updates.decay import add_decayed_weights
+from dlvm.optim.updates.rates import downhill, scale, scale_by_learning_rate, scale_by_schedule
+from dlvm.optim.updates.ratios import (
+    clip_by_block_rms,
+    scale_by_param_block_rms,
+    scale_by_trust_ratio,
+)
+from dlvm.optim.wrapping.grouping import masked
 
 
 @facing_users

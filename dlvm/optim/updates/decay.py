@@ -10,10 +10,9 @@ from dlvm.dsl.call.undecorated import computing
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.trace.trees import unflatten
-
-from .bounds import Stateless
-from .leaves import aligned, cast, element_type, quiet, same, scalar, wide
-from .places import chosen_places
+from dlvm.optim.combining import Stateless
+from dlvm.optim.leaves import aligned, cast, element_type, quiet, same, scalar, wide
+from dlvm.optim.places import chosen_places
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,7 @@ from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.trace.trees import flatten
 from dlvm.dsl.words.namespace import xp
-
-from .leaves import (
+from dlvm.optim.leaves import (
     cast,
     count,
     element_type,

@@ -8,18 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 from dlvm.dsl.trace.facing import facing_users
-
-from .combining import Chain, Transformation
-from .decay import add_decayed_weights
-from .moments import (
-    scale_by_adam,
-    scale_by_lion,
-    scale_by_rms,
-    scale_by_rss,
-    scale_by_stddev,
-    trace,
-)
-from .rates import downhill, scale_by_learning_rate
+from dlvm.optim.combining import Chain, Transformation
+from dlvm.optim.moments.adam import scale_by_adam
+from dlvm.optim.moments.momentum import scale_by_lion, trace
+from dlvm.optim.moments.squares import scale_by_rms, scale_by_rss, scale_by_stddev
+from dlvm.optim.updates.decay import add_decayed_weights
+from dlvm.optim.updates.rates import downhill, scale_by_learning_rate
 
 
 @facing_users
