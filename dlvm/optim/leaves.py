@@ -7,7 +7,7 @@ optimiser vanish in 16 bits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from dlvm.dsl.trace.operands import is_scalar, known_dtype, plain, shape_of, sho
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.trace.trees import Spec, flatten_with_none, labels, map_leaves, unflatten
 from dlvm.dsl.words.namespace import xp
-from dlvm.ir import BOOL, F64, I64, DType, Expr
+from dlvm.ir import BOOL, F32, F64, I64, DType, Expr
 
 REMEDY = (
     "give the gradient of these parameters, and the state that init made of them or the last "
@@ -82,6 +82,11 @@ def same(x: Any) -> Any:
 def quiet() -> Any:
     """Infinities and NaN of plain arrays go on without a warning, as they do in machine code."""
     return np.errstate(all="ignore")
+
+
+def widest(leaves: Iterable[Any]) -> DType:
+    """The type that is computed with beside all float leaves: f64 if one of them has it."""
+    return F64 if any(is_float(x) and element_type(x) is F64 for x in leaves) else F32
 
 
 def filled(params: Any, value: Any = 0.0) -> Any:

@@ -29,12 +29,17 @@ class AmsgradState(NamedTuple):
     nu_max: Any
 
 
+class Weights(NamedTuple):
+    """What to divide both means by after this step, and the first after the next step."""
+
+    first: Any
+    second: Any
+    ahead: Any
+
+
 @dataclass(frozen=True)
 class TwoMoments(Moments):
-    """A part like Adam, of two decaying means: of gradients, and of what says how large they are.
-
-    Leaves share the weights of both means, and the weight of the first mean after the next step.
-    """
+    """A part like Adam: decaying means of gradients, and of a measure of their size."""
 
     b1: Any
     b2: Any
@@ -44,11 +49,12 @@ class TwoMoments(Moments):
     state = AdamState
 
     def _shared(self, steps: Any) -> Any:
-        return weight(self.b1, steps), weight(self.b2, steps), weight(self.b1, steps + 1)
+        first, second = weight(self.b1, steps), weight(self.b2, steps)
+        return Weights(first, second, weight(self.b1, steps + 1))
 
-    def _up(self, m: Any, x: Any, shared: Any) -> Any:
+    def _up(self, m: Any, x: Any, weights: Weights) -> Any:
         """The mean of gradients divided by its weight."""
-        return unbiased(self.b1, m, x, (shared[0], shared[2]), self.nesterov)
+        return unbiased(self.b1, m, x, (weights.first, weights.ahead), self.nesterov)
 
     def _size(self, square: Any) -> Any:
         """``sqrt(square + eps_root) + eps``."""
@@ -63,7 +69,7 @@ class ScaleByAdam(TwoMoments):
 
     def _leaf(self, x: Any, shared: Any, moments: tuple[Any, ...]) -> tuple[Any, ...]:
         m, v = mean(self.b1, moments[0], x), mean(self.b2, moments[1], x * x)
-        return self._up(m, x, shared) / self._size(v / scalar(shared[1], x)), m, v
+        return self._up(m, x, shared) / self._size(v / scalar(shared.second, x)), m, v
 
 
 @dataclass(frozen=True)
@@ -76,16 +82,16 @@ class ScaleByRadam(TwoMoments):
         """The weights, whether the second moment is used, and the factor of the step then."""
         weights = super()._shared(steps)
         longest = 2.0 / (1.0 - number(self.b2)) - 1.0
-        known = longest - 2.0 * steps * (1.0 - weights[1]) / weights[1]
+        known = longest - 2.0 * steps * (1.0 - weights.second) / weights.second
         enough = known >= number(self.threshold)
         safe = xp.where(enough, known, longest)  # the root of the other would be of a negative
         shape = (safe - 4) * (safe - 2) * longest / ((longest - 4) * (longest - 2) * safe)
-        return *weights, enough, xp.sqrt(shape)
+        return weights, enough, xp.sqrt(shape)
 
     def _leaf(self, x: Any, shared: Any, moments: tuple[Any, ...]) -> tuple[Any, ...]:
-        _, second, _, enough, factor = shared
+        weights, enough, factor = shared
         m, v = mean(self.b1, moments[0], x), mean(self.b2, moments[1], x * x)
-        up, size = self._up(m, x, shared), self._size(v / scalar(second, x))
+        up, size = self._up(m, x, weights), self._size(v / scalar(weights.second, x))
         return xp.where(enough, scalar(factor, x) * up / size, up), m, v
 
 
@@ -99,11 +105,13 @@ class ScaleByAmsgrad(TwoMoments):
 
     def _shared(self, steps: Any) -> Any:
         first, second, ahead = super()._shared(steps)
-        return first if self.corrects_mu else 1.0, second if self.corrects_nu else 1.0, ahead
+        return Weights(
+            first if self.corrects_mu else 1.0, second if self.corrects_nu else 1.0, ahead
+        )
 
     def _leaf(self, x: Any, shared: Any, moments: tuple[Any, ...]) -> tuple[Any, ...]:
         m, v = mean(self.b1, moments[0], x), mean(self.b2, moments[1], x * x)
-        most = xp.maximum(moments[2], v / scalar(shared[1], x))
+        most = xp.maximum(moments[2], v / scalar(shared.second, x))
         return self._up(m, x, shared) / self._size(most), m, v, most
 
 
@@ -114,7 +122,7 @@ class ScaleByBelief(TwoMoments):
     def _leaf(self, x: Any, shared: Any, moments: tuple[Any, ...]) -> tuple[Any, ...]:
         m = mean(self.b1, moments[0], x)
         s = mean(self.b2, moments[1], (x - m) * (x - m)) + scalar(self.eps_root, x)
-        size = root(s / scalar(shared[1], x)) + scalar(self.eps, x)
+        size = root(s / scalar(shared.second, x)) + scalar(self.eps, x)
         return self._up(m, x, shared) / size, m, s
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any, NamedTuple
 
 from dlvm.base.errors import ArgumentError, CallError
@@ -17,12 +16,11 @@ from dlvm.optim.leaves import (
     count,
     element_type,
     increased,
-    is_float,
     moved,
     number,
     same,
     scalar,
-    wide,
+    widest,
 )
 
 
@@ -52,8 +50,7 @@ class ReduceOnPlateau:
     @computing
     def init(self, params: Any) -> Any:
         """A factor of 1, and an infinite best value, in the widest type of the parameters."""
-        kinds = [element_type(wide(x)) for x in flatten(params)[0] if is_float(x)]
-        kind = element_type(reduce(xp.add, [xp.zeros((), k) for k in kinds] or [xp.zeros(())]))
+        kind = widest(flatten(params)[0])
         best = xp.full((), float("inf"), dtype=kind)
         return PlateauState(xp.ones((), kind), best, count(), count(), count(), xp.zeros((), kind))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import reduce, wraps
+from functools import wraps
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -18,9 +18,9 @@ from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.trace.trees import flatten
 from dlvm.dsl.words.namespace import xp
-from dlvm.ir import F32, F64, DType
+from dlvm.ir import DType
 from dlvm.optim.combining import Transformation
-from dlvm.optim.leaves import cast, count, element_type, increased, is_float, number, same
+from dlvm.optim.leaves import cast, count, increased, is_float, number, same, widest
 from dlvm.optim.places import Marks
 
 
@@ -55,7 +55,7 @@ class Inject:
     @computing
     def init(self, params: Any) -> Any:
         """The hyperparameters that were given, and schedules at step 0."""
-        kind = _widest(params)
+        kind = widest(flatten(params)[0])
         given = {name: xp.copy(_typed(x, kind)) for name, x in self.numbers.items()}
         hyper = {**given, **self._scheduled(count(), kind)}
         return InjectState(count(), hyper, self._made(hyper).init(params))
@@ -63,7 +63,7 @@ class Inject:
     @computing
     def update(self, updates: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
         """A step with the hyperparameters of the state, and with schedules at its count."""
-        kind = _widest(updates if params is None else params)
+        kind = widest(flatten(updates if params is None else params)[0])
         given = {name: _typed(x, kind) for name, x in state.hyperparams.items()}
         hyper = {**given, **self._scheduled(state.count, kind)}
         moved, inner = self._made(hyper).update(updates, state.inner_state, params, **extra)
@@ -74,12 +74,6 @@ class Inject:
 
     def _scheduled(self, step: Any, kind: DType) -> dict[str, Any]:
         return {x.name: xp.copy(_typed(x.schedule(step), kind)) for x in self.schedules}
-
-
-def _widest(params: Any) -> DType:
-    """f64 if one of the parameters is, else f32."""
-    kinds = [element_type(x) for x in flatten(params)[0] if is_float(x)]
-    return reduce(lambda a, b: F64 if F64 in (a, b) else F32, kinds, F32)
 
 
 def _typed(x: Any, kind: DType) -> Any:
