@@ -83,7 +83,7 @@ def test_mistakes_are_told():
     made = optim.reduce_on_plateau()
     for said, wrong in {
         "needs the value of the loss": lambda: made.update(P, made.init(P)),
-        "a factor from 0 to 1, found 1.5": lambda: optim.reduce_on_plateau(1.5),
+        "a factor between 0 and 1, found 1.5": lambda: optim.reduce_on_plateau(1.5),
         "an atol of 0 or more": lambda: optim.reduce_on_plateau(atol=-1.0),
     }.items():
         with pytest.raises(UserError, match=said) as caught:

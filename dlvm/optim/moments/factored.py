@@ -117,9 +117,10 @@ def scale_by_factored_rms(
     min_dim_size_to_factor: int = 128,
     epsilon: Any = 1e-30,
 ) -> ScaleByFactoredRms:
-    """Gradients divided by the root of a mean of squares that is kept as rows and columns.
+    """Divides gradients by the root of a mean of squares that is kept as rows and columns.
 
-    The mean decays by ``1 - step ** -decay_rate`` (Shazeer and Stern, 2018). Matrices whose two
-    largest axes have at least ``min_dim_size_to_factor`` elements are kept so, others whole.
+    The mean decays by ``1 - step ** -decay_rate`` (Shazeer and Stern, 2018). The mean of an array
+    is kept as rows and columns if its two largest axes have at least ``min_dim_size_to_factor``
+    elements; that of any other array has a number for each element.
     """
     return ScaleByFactoredRms(factored, decay_rate, step_offset, min_dim_size_to_factor, epsilon)

@@ -75,7 +75,7 @@ class Ema(Moments):
 
 @facing_users
 def trace(decay: Any, nesterov: bool = False) -> Trace:
-    """Momentum: the sum of past gradients, each step ``decay`` times as heavy."""
+    """Momentum: adds to each gradient ``decay`` times the sum of those before it."""
     return Trace(decay, nesterov)
 
 
@@ -87,5 +87,5 @@ def scale_by_lion(b1: Any = 0.9, b2: Any = 0.99) -> ScaleByLion:
 
 @facing_users
 def ema(decay: Any, debias: bool = True) -> Ema:
-    """The decaying mean of updates, corrected for its start at 0 with ``debias``."""
+    """Replaces updates by their decaying mean, which ``debias`` corrects for its start at 0."""
     return Ema(decay, debias)

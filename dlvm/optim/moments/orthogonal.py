@@ -31,7 +31,7 @@ class MuonState(NamedTuple):
 
 @dataclass(frozen=True)
 class ScaleByMuon(Moments):
-    """The orthogonal matrix nearest to the decaying mean of gradients, roughly."""
+    """Approximates the orthogonal matrix nearest to the decaying mean of gradients."""
 
     rows: Annotated[Coefficients, static]
     beta: Any

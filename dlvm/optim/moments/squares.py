@@ -120,7 +120,7 @@ def scale_by_rms(
     eps_in_sqrt: bool = True,
     bias_correction: bool = False,
 ) -> ScaleByRms:
-    """Gradients divided by the root of the decaying mean of their squares."""
+    """Divides gradients by the root of the decaying mean of their squares."""
     return ScaleByRms(decay, eps, initial_scale, eps_in_sqrt, bias_correction)
 
 
@@ -132,13 +132,13 @@ def scale_by_stddev(
     eps_in_sqrt: bool = True,
     bias_correction: bool = False,
 ) -> ScaleByStddev:
-    """Gradients divided by the root of their decaying variance."""
+    """Divides gradients by the root of their decaying variance."""
     return ScaleByStddev(decay, eps, initial_scale, eps_in_sqrt, bias_correction)
 
 
 @facing_users
 def scale_by_rss(initial_accumulator_value: Any = 0.1, eps: Any = 1e-7) -> ScaleByRss:
-    """Gradients divided by the root of the sum of all their squares."""
+    """Divides gradients by the root of the sum of all their squares."""
     return ScaleByRss(initial_accumulator_value, eps)
 
 

@@ -60,11 +60,11 @@ def global_norm(updates: Any) -> Any:
 
 @facing_users
 def clip(max_delta: Any) -> Clip:
-    """Each element of the updates between ``-max_delta`` and ``max_delta``."""
+    """Clips each element of the updates to the range from ``-max_delta`` to ``max_delta``."""
     return Clip(max_delta)
 
 
 @facing_users
 def clip_by_global_norm(max_norm: Any) -> ClipByNorm:
-    """Updates divided by what their norm is too large, if it is above ``max_norm``."""
+    """Scales all updates by one factor so that their norm is at most ``max_norm``."""
     return ClipByNorm(max_norm)

@@ -1,4 +1,4 @@
-"""A rate that is lowered when a loss has stopped to fall."""
+"""A rate that is lowered when a loss has stopped falling."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from dlvm.optim.leaves import (
 
 
 class PlateauState(NamedTuple):
-    """The factor of updates, the best value, counts, and the mean of values since the last look."""
+    """The factor of updates, the best value, counts, and the mean of values since the last test."""
 
     scale: Any
     best_value: Any
@@ -37,7 +37,7 @@ class PlateauState(NamedTuple):
 
 @dataclass(frozen=True)
 class ReduceOnPlateau:
-    """Updates times a factor, which shrinks after ``patience`` values that were no better."""
+    """Multiplies updates by a factor, which shrinks after ``patience`` values without progress."""
 
     factor: Any
     patience: Any
@@ -107,14 +107,17 @@ def reduce_on_plateau(
     accumulation_size: Any = 1,
     min_scale: Any = 0.0,
 ) -> ReduceOnPlateau:
-    """Updates times a factor that is multiplied by ``factor`` when a value stops to fall.
+    """Multiplies updates by a scale, which shrinks by ``factor`` when a loss stops falling.
 
-    It stands last in a ``chain``, and ``update`` takes the value: ``update(grads, state, params,
-    value=loss)``. A value is better if it is below ``(1 - rtol) * best - atol``; after ``patience``
-    that were not, the factor shrinks, and the next ``cooldown`` do not count. Each is the mean of
-    ``accumulation_size`` values.
+    It stands last in a ``chain``, and ``update`` takes the loss: ``update(grads, state, params,
+    value=loss)``. A loss is better if it is below ``(1 - rtol) * best - atol``. After ``patience``
+    losses that are not better, the scale is multiplied by ``factor``, but never below
+    ``min_scale``, and the next ``cooldown`` losses are not compared. With ``accumulation_size`` the
+    mean of that number of losses is compared as one.
     """
-    _check(isinstance(factor, int | float) and not 0 < factor < 1, "a factor from 0 to 1", factor)
+    _check(
+        isinstance(factor, int | float) and not 0 < factor < 1, "a factor between 0 and 1", factor
+    )
     _check(isinstance(rtol, int | float) and not 0 <= rtol <= 1, "an rtol from 0 to 1", rtol)
     _check(isinstance(atol, int | float) and atol < 0, "an atol of 0 or more", atol)
     return ReduceOnPlateau(factor, patience, rtol, atol, cooldown, accumulation_size, min_scale)

@@ -22,7 +22,7 @@ class RateState(NamedTuple):
 
 @dataclass(frozen=True)
 class Scale:
-    """Times a factor, which may be a schedule."""
+    """Multiplies updates by a factor, which may be a schedule."""
 
     factor: Any
     sign: float = 1.0
@@ -77,20 +77,20 @@ def downhill(learning_rate: Any, *parts: Transformation) -> Chain:
 
 @facing_users
 def scale(step_size: Any) -> Scale:
-    """Updates times a number."""
+    """Multiplies updates by a number."""
     check_rate("scale", step_size)
     return Scale(step_size)
 
 
 @facing_users
 def scale_by_schedule(step_size_fn: Any) -> Scale:
-    """Updates times what a function of the step returns."""
+    """Multiplies updates by what a function of the step returns."""
     check_rate("scale_by_schedule", step_size_fn)
     return Scale(step_size_fn)
 
 
 @facing_users
 def scale_by_learning_rate(learning_rate: Any) -> Scale:
-    """Updates times ``-learning_rate``, so that a step goes downhill."""
+    """Multiplies updates by ``-learning_rate``, so that a step goes downhill."""
     check_rate("scale_by_learning_rate", learning_rate)
     return Scale(learning_rate, -1.0)

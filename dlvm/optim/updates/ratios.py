@@ -20,7 +20,7 @@ from .decay import check_params
 
 @dataclass(frozen=True)
 class ScaleByTrustRatio(Stateless):
-    """Each array times the norm of its parameters over its own; 1 where one of them is 0."""
+    """Multiplies each array by the norm of its parameters over its own, or by 1 if one is 0."""
 
     min_norm: Any
     trust_coefficient: Any
@@ -43,7 +43,7 @@ class ScaleByTrustRatio(Stateless):
 
 @dataclass(frozen=True)
 class ScaleByParamBlockRms(Stateless):
-    """Each array times the root of the mean square of its parameters, or ``min_scale``."""
+    """Multiplies each array by the root of the mean square of its parameters, or ``min_scale``."""
 
     min_scale: Any
 
@@ -60,7 +60,7 @@ class ScaleByParamBlockRms(Stateless):
 
 @dataclass(frozen=True)
 class ClipByBlockRms(Stateless):
-    """Each array divided by what the root of its mean square is too large."""
+    """Scales each array so that the root of its mean square is at most the threshold."""
 
     threshold: Any
 
@@ -76,7 +76,7 @@ class ClipByBlockRms(Stateless):
 
 @dataclass(frozen=True)
 class AdaptiveGradClip(Stateless):
-    """The gradient of each unit at most ``clipping`` times as large as its parameters."""
+    """Scales the gradient of each unit to at most ``clipping`` times the norm of its parameters."""
 
     clipping: Any
     eps: Any
@@ -105,7 +105,7 @@ def mean_size(x: Any) -> Any:
 
 
 def unit_axes(x: Any) -> tuple[int, ...]:
-    """All axes but the last, on which the units of a layer lie; all of a vector."""
+    """The axes of one unit: all but the last, along which a layer's units lie; all of a vector."""
     shape = shape_of(plain(x))
     if sum(size != 1 for size in shape) <= 1:
         return tuple(range(len(shape)))
@@ -123,19 +123,19 @@ def unit_axes(x: Any) -> tuple[int, ...]:
 def scale_by_trust_ratio(
     min_norm: Any = 0.0, trust_coefficient: Any = 1.0, eps: Any = 0.0
 ) -> ScaleByTrustRatio:
-    """Each array of updates scaled to the norm of its parameters (You et al., 2017)."""
+    """Scales each array of updates to the norm of its parameters (You et al., 2017)."""
     return ScaleByTrustRatio(min_norm, trust_coefficient, eps)
 
 
 @facing_users
 def scale_by_param_block_rms(min_scale: Any = 1e-3) -> ScaleByParamBlockRms:
-    """Each array of updates times the root of the mean square of its parameters."""
+    """Multiplies each array of updates by the root of the mean square of its parameters."""
     return ScaleByParamBlockRms(min_scale)
 
 
 @facing_users
 def clip_by_block_rms(threshold: Any) -> ClipByBlockRms:
-    """Each array of updates with a root of its mean square of at most ``threshold``."""
+    """Scales each array of updates so that the root of its mean square is at most ``threshold``."""
     return ClipByBlockRms(threshold)
 
 
@@ -143,9 +143,10 @@ def clip_by_block_rms(threshold: Any) -> ClipByBlockRms:
 def adaptive_grad_clip(
     clipping: Any, eps: Any = 1e-3, axis: int | tuple[int, ...] | None = None
 ) -> AdaptiveGradClip:
-    """Gradients of each unit of at most ``clipping`` times its parameters (Brock et al., 2021).
+    """Limits the gradient of each unit relative to its parameters (Brock et al., 2021).
 
-    A unit is a column of a matrix, an output of a kernel, or a whole vector; with ``axis`` the norm
-    is taken over these axes.
+    The norm of a gradient becomes at most ``clipping`` times that of the parameters. A unit is a
+    column of a matrix, an output of a kernel, or a whole vector; ``axis`` names other axes for the
+    norm.
     """
     return AdaptiveGradClip(clipping, eps, axis)

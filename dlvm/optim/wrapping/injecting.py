@@ -90,7 +90,7 @@ def _is_number(x: Any) -> bool:
 def inject_hyperparams(
     inner_factory: Callable[..., Transformation], static_args: str | Iterable[str] = ()
 ) -> Callable[..., Inject]:
-    """A function like ``inner_factory``, whose optimiser has its numbers in its state.
+    """A function like ``inner_factory`` whose optimiser keeps its hyperparameters in its state.
 
     ``state.hyperparams["learning_rate"]`` is the rate of the last step, and may be set; a schedule
     is evaluated at each step. Arguments in ``static_args`` stay as they are::

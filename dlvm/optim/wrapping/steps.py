@@ -180,7 +180,7 @@ def taken_if(
 
 @facing_users
 def accumulate(inner: Transformation, k: Any) -> Accumulate:
-    """One step of ``inner`` for every ``k`` gradients, by their mean; optax calls it MultiSteps."""
+    """Takes a step of ``inner`` with the mean of every ``k`` gradients (MultiSteps in optax)."""
     check_transformation("accumulate", inner)
     if isinstance(k, int | float) and k < 1:
         raise ArgumentError(
@@ -193,7 +193,7 @@ def accumulate(inner: Transformation, k: Any) -> Accumulate:
 
 @facing_users
 def apply_if_finite(inner: Transformation, max_consecutive_errors: Any) -> ApplyIfFinite:
-    """``inner``, but steps whose gradients are not finite are left out.
+    """Applies ``inner``, and skips steps whose gradients are not finite.
 
     After more than ``max_consecutive_errors`` in a row a step is taken all the same, so that a run
     that has broken down shows it.
@@ -206,10 +206,10 @@ def apply_if_finite(inner: Transformation, max_consecutive_errors: Any) -> Apply
 def loss_scale(
     inner: Transformation, initial: Any = 2.0**15, interval: Any = 2000, factor: Any = 2.0
 ) -> LossScale:
-    """``inner`` for gradients of ``loss * state.scale``, which keeps those of f16 from vanishing.
+    """Applies ``inner`` to gradients of ``loss * state.scale``, which keeps f16 from underflow.
 
-    ``update`` divides by the scale. A step whose gradients are not finite is left out, and the
-    scale divided by ``factor``; after ``interval`` steps that were finite it is multiplied.
+    ``update`` divides by the scale. A step whose gradients are not finite is skipped, and the scale
+    is divided by ``factor``; after ``interval`` finite steps the scale is multiplied by ``factor``.
     """
     check_transformation("loss_scale", inner)
     return LossScale(inner, initial, interval, factor)
