@@ -6,49 +6,34 @@ Names and signatures are those of optax: ``optimizer.init(params)`` gives a stat
 
 from dlvm.dsl.trace.suggestions import reader
 
-from .adaptive import (
-    ema,
-    scale_by_adadelta,
+from .combining import apply, chain
+from .moments.adam import (
+    scale_by_adam,
     scale_by_adamax,
     scale_by_amsgrad,
     scale_by_belief,
     scale_by_radam,
 )
-from .bounds import clip, clip_by_global_norm, global_norm
-from .combining import apply, chain
-from .cycles import (
-    cosine_onecycle_schedule,
-    linear_onecycle_schedule,
-    piecewise_interpolate_schedule,
-    sgdr_schedule,
-    warmup_constant_schedule,
-    warmup_exponential_decay_schedule,
+from .moments.factored import scale_by_factored_rms
+from .moments.momentum import ema, scale_by_lion, trace
+from .moments.orthogonal import scale_by_muon
+from .moments.squares import scale_by_adadelta, scale_by_rms, scale_by_rss, scale_by_stddev
+from .optimisers.muon import muon
+from .optimisers.usual import adagrad, adam, adamw, lion, rmsprop, sgd
+from .optimisers.variants import (
+    adabelief,
+    adadelta,
+    adafactor,
+    adamax,
+    adamaxw,
+    amsgrad,
+    lamb,
+    lars,
+    radam,
 )
-from .decay import add_decayed_weights
-from .factored import scale_by_factored_rms
-from .grouping import freeze, masked, partition, set_to_zero
-from .injecting import inject_hyperparams
-from .minimizing import minimize
-from .moments import (
-    scale_by_adam,
-    scale_by_lion,
-    scale_by_rms,
-    scale_by_rss,
-    scale_by_stddev,
-    trace,
-)
-from .optimisers import adagrad, adam, adamw, lion, rmsprop, sgd
-from .orthogonal import muon, scale_by_muon
-from .plateau import reduce_on_plateau
-from .quasi_newton import lbfgs
-from .rates import scale, scale_by_learning_rate, scale_by_schedule
-from .ratios import (
-    adaptive_grad_clip,
-    clip_by_block_rms,
-    scale_by_param_block_rms,
-    scale_by_trust_ratio,
-)
-from .schedules import (
+from .quasi_newton.lbfgs import lbfgs
+from .quasi_newton.minimizing import minimize
+from .schedules.curves import (
     constant_schedule,
     cosine_decay_schedule,
     exponential_decay,
@@ -58,8 +43,27 @@ from .schedules import (
     polynomial_schedule,
     warmup_cosine_decay_schedule,
 )
-from .variants import adabelief, adadelta, adafactor, adamax, adamaxw, amsgrad, lamb, lars, radam
-from .wrapping import accumulate, apply_if_finite, loss_scale
+from .schedules.cycles import (
+    cosine_onecycle_schedule,
+    linear_onecycle_schedule,
+    piecewise_interpolate_schedule,
+    sgdr_schedule,
+    warmup_constant_schedule,
+    warmup_exponential_decay_schedule,
+)
+from .updates.bounds import clip, clip_by_global_norm, global_norm
+from .updates.decay import add_decayed_weights
+from .updates.plateau import reduce_on_plateau
+from .updates.rates import scale, scale_by_learning_rate, scale_by_schedule
+from .updates.ratios import (
+    adaptive_grad_clip,
+    clip_by_block_rms,
+    scale_by_param_block_rms,
+    scale_by_trust_ratio,
+)
+from .wrapping.grouping import freeze, masked, partition, set_to_zero
+from .wrapping.injecting import inject_hyperparams
+from .wrapping.steps import accumulate, apply_if_finite, loss_scale
 
 __all__ = [
     "accumulate",

@@ -35,6 +35,15 @@ class Transformation(Protocol):
         ...
 
 
+class Stateless:
+    """A part that remembers nothing; its state is an empty tuple."""
+
+    @computing
+    def init(self, params: Any) -> Any:
+        """Nothing."""
+        return ()
+
+
 @dataclass(frozen=True)
 class Chain:
     """Transformations one after another; the state is the tuple of theirs."""

@@ -7,7 +7,7 @@ optimiser vanish in 16 bits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from dlvm.dsl.trace.operands import is_scalar, known_dtype, plain, shape_of, sho
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.trace.trees import Spec, flatten_with_none, labels, map_leaves, unflatten
 from dlvm.dsl.words.namespace import xp
-from dlvm.ir import BOOL, F64, I64, DType, Expr
+from dlvm.ir import BOOL, F32, F64, I64, DType, Expr
 
 REMEDY = (
     "give the gradient of these parameters, and the state that init made of them or the last "
@@ -69,6 +69,11 @@ def root(x: Any) -> Any:
     return xp.where(x == 0, 0, xp.sqrt(x))
 
 
+def norm(x: Any) -> Any:
+    """The root of the sum of squares."""
+    return root(xp.sum(x * x))
+
+
 def same(x: Any) -> Any:
     """A result as an array: NumPy makes scalars of arrays without axes."""
     return np.asarray(x) if is_scalar(x) else x
@@ -77,6 +82,11 @@ def same(x: Any) -> Any:
 def quiet() -> Any:
     """Infinities and NaN of plain arrays go on without a warning, as they do in machine code."""
     return np.errstate(all="ignore")
+
+
+def widest(leaves: Iterable[Any]) -> DType:
+    """The type that is computed with beside all float leaves: f64 if one of them has it."""
+    return F64 if any(is_float(x) and element_type(x) is F64 for x in leaves) else F32
 
 
 def filled(params: Any, value: Any = 0.0) -> Any:
@@ -89,6 +99,11 @@ def filled(params: Any, value: Any = 0.0) -> Any:
     return unflatten(spec, [one(x) if is_float(x) else None for x in leaves])
 
 
+def zeros(updates: Any) -> Any:
+    """Zeros in place of each leaf, of its own type."""
+    return moved(xp.zeros_like, updates)
+
+
 def each(what: str, fn: Callable[..., Sequence[Any]], results: int = 1, **trees: Any) -> list[Any]:
     """The trees that ``fn`` gives of the leaves at the same place; ``trees`` are named in errors.
 
@@ -98,7 +113,27 @@ def each(what: str, fn: Callable[..., Sequence[Any]], results: int = 1, **trees:
     nothing = (None,) * results
     with quiet():
         rows = [nothing if row[0] is None else fn(*row) for row in zip(*columns, strict=True)]
+    return unzipped(spec, rows, results)
+
+
+def unzipped(spec: Spec, rows: Sequence[Sequence[Any]], results: int) -> list[Any]:
+    """The trees of the results that there are for each leaf."""
     return [unflatten(spec, [same(row[i]) for row in rows]) for i in range(results)]
+
+
+def moved(fn: Callable[..., Any], updates: Any, **others: Any) -> Any:
+    """The updates as ``fn`` makes them, leaf by leaf, and of the element types they have.
+
+    ``fn`` is given each leaf, and those of the other trees at its place, in the type that is
+    computed with.
+    """
+
+    def leaf(u: Any, *rest: Any) -> tuple[Any]:
+        x = wide(u)
+        return (cast(fn(x, *(cast(y, element_type(x)) for y in rest)), element_type(u)),)
+
+    (found,) = each("update", leaf, gradients=updates, **others)
+    return found
 
 
 def aligned(what: str, **trees: Any) -> tuple[list[list[Any]], Spec]:

@@ -73,7 +73,7 @@ def spread(marks: Any, spec: Spec) -> Iterator[Any]:
 
 def _wrong_mask(said: str) -> ArgumentError:
     return ArgumentError(
-        f"update: the mask {said}",
+        f"the mask {said}",
         origin=user_origin(),
         remedy="give a tree of True and False like the parameters, in which one value may stand "
         "for a whole subtree, or a function of the parameters that returns such a tree",

@@ -56,7 +56,7 @@ def accuracy(weights, images, labels) -> float:
 def trained(images, labels, epochs: int, batch: int):
     """The weights after training, and the mean loss of the last epoch."""
     steps = epochs * -(-len(images) // batch)
-    optimizer = dlvm.optim.adam(dlvm.optim.schedules.cosine_decay_schedule(5e-3, steps))
+    optimizer = dlvm.optim.adam(dlvm.optim.cosine_decay_schedule(5e-3, steps))
     step, rng, losses = stepping(optimizer), np.random.default_rng(1), []
     weights = {name: w.copy() for name, w in model.weights.items()}  # the step overwrites them
     state = optimizer.init(weights)

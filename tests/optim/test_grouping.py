@@ -112,11 +112,11 @@ def test_a_slope_goes_through_a_group():
 P = {"w": np.ones(3), "b": np.ones(2)}
 GROUPS = {"a": optim.sgd(0.1), "b": optim.set_to_zero()}
 WRONG = {
-    "partition: the labels are 'a', 'b', found 'c' for params\\['b'\\]": lambda: optim.partition(
-        GROUPS, {"w": "a", "b": "c"}
-    ).init(P),
+    "partition: expected one of the labels 'a', 'b' for params\\['b'\\], found 'c'": lambda: (
+        optim.partition(GROUPS, {"w": "a", "b": "c"}).init(P)
+    ),
     "labels have another structure": lambda: optim.partition(GROUPS, {"w": "a"}).init(P),
-    "mask has another structure": lambda: optim.masked(optim.sgd(0.1), {"v": True}).init(P),
+    "^the mask has another structure": lambda: optim.masked(optim.sgd(0.1), {"v": True}).init(P),
     "found function": lambda: optim.masked(optim.sgd, True),
     "partition: a part is an optimiser": lambda: optim.partition({"a": 3}, "a"),
     "found nothing": lambda: optim.freeze(True).update({"w": P["w"]}, ((),), P),

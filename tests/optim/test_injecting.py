@@ -83,9 +83,20 @@ def test_mistakes_are_told():
     made = optim.reduce_on_plateau()
     for said, wrong in {
         "needs the value of the loss": lambda: made.update(P, made.init(P)),
-        "a factor from 0 to 1, found 1.5": lambda: optim.reduce_on_plateau(1.5),
+        "a factor between 0 and 1, found 1.5": lambda: optim.reduce_on_plateau(1.5),
         "an atol of 0 or more": lambda: optim.reduce_on_plateau(atol=-1.0),
     }.items():
         with pytest.raises(UserError, match=said) as caught:
             wrong()
         assert caught.value.remedy
+
+
+@pytest.mark.parametrize("run", [lambda f: f, dlvm.function])
+def test_a_state_shares_no_memory_with_the_arrays_it_is_made_of(run):
+    params, rate = {"w": np.ones(3)}, np.array(0.1)
+    for given in (rate, lambda step: rate):
+        made = optim.inject_hyperparams(optim.sgd)(learning_rate=given)
+        state = made.init(params)
+        assert not np.shares_memory(state.hyperparams["learning_rate"], rate)
+        _, state = run(lambda s, made=made: made.update(params, s, params))(state)
+        assert not np.shares_memory(state.hyperparams["learning_rate"], rate)

@@ -76,6 +76,17 @@ def test_empty_parameters_are_no_trouble():
         assert updates["w"].shape == (0, 3)
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("name", ["radam", "adamax", "amsgrad", "adadelta", "adabelief"])
+def test_a_gradient_that_is_not_finite_spoils_its_own_element_only(name, bad):
+    made, g = MAKERS[name](0.1), np.array([1.0, 0.0, -2.0])
+    spoilt = np.array([1.0, bad, -2.0])
+    found, expected = made.init(g), made.init(g)
+    for _ in range(2):
+        (u, found), (v, expected) = made.update(spoilt, found, g), made.update(g, expected, g)
+    np.testing.assert_array_equal(u[[0, 2]], v[[0, 2]])
+
+
 @pytest.mark.parametrize(
     "shape, axes", [((3, 4), 0), ((2, 2, 3, 4), (0, 1, 2)), ((5,), 0), ((1, 6), 1), ((3, 2, 4), 0)]
 )

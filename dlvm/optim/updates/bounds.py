@@ -11,17 +11,8 @@ from dlvm.dsl.call.undecorated import computing
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.trees import flatten
 from dlvm.dsl.words.namespace import xp
-
-from .leaves import cast, each, element_type, number, quiet, root, same, scalar, wide
-
-
-class Stateless:
-    """A part that remembers nothing; its state is an empty tuple."""
-
-    @computing
-    def init(self, params: Any) -> Any:
-        """Nothing."""
-        return ()
+from dlvm.optim.combining import Stateless
+from dlvm.optim.leaves import moved, number, quiet, root, same, scalar, wide
 
 
 @dataclass(frozen=True)
@@ -34,12 +25,11 @@ class Clip(Stateless):
     def update(self, updates: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
         """Elements within the limits."""
 
-        def leaf(g: Any) -> tuple[Any]:
-            limit = scalar(self.limit, g)
-            return (xp.clip(g, -limit, limit),)
+        def within(x: Any) -> Any:
+            limit = scalar(self.limit, x)
+            return xp.clip(x, -limit, limit)
 
-        (clipped,) = each("update", leaf, gradients=updates)
-        return clipped, state
+        return moved(within, updates), state
 
 
 @dataclass(frozen=True)
@@ -53,13 +43,11 @@ class ClipByNorm(Stateless):
         """Updates of the same direction; a norm that is no number makes all of them NaN."""
         norm = global_norm(updates)
 
-        def leaf(g: Any) -> tuple[Any]:
-            x = wide(g)
+        def within(x: Any) -> Any:
             less = x / scalar(norm, x) * scalar(self.limit, x)
-            return (cast(xp.where(norm < number(self.limit), x, less), element_type(g)),)
+            return xp.where(norm < number(self.limit), x, less)
 
-        (clipped,) = each("update", leaf, gradients=updates)
-        return clipped, state
+        return moved(within, updates), state
 
 
 @facing_users
@@ -72,11 +60,11 @@ def global_norm(updates: Any) -> Any:
 
 @facing_users
 def clip(max_delta: Any) -> Clip:
-    """Each element of the updates between ``-max_delta`` and ``max_delta``."""
+    """Clips each element of the updates to the range from ``-max_delta`` to ``max_delta``."""
     return Clip(max_delta)
 
 
 @facing_users
 def clip_by_global_norm(max_norm: Any) -> ClipByNorm:
-    """Updates divided by what their norm is too large, if it is above ``max_norm``."""
+    """Scales all updates by one factor so that their norm is at most ``max_norm``."""
     return ClipByNorm(max_norm)

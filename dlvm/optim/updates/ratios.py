@@ -12,15 +12,15 @@ from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.operands import plain, shape_of, shown_shape
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.words.namespace import xp
+from dlvm.optim.combining import Stateless
+from dlvm.optim.leaves import moved, norm, root, scalar
 
-from .bounds import Stateless
 from .decay import check_params
-from .leaves import cast, each, element_type, root, scalar, wide
 
 
 @dataclass(frozen=True)
 class ScaleByTrustRatio(Stateless):
-    """Each array times the norm of its parameters over its own; 1 where one of them is 0."""
+    """Multiplies each array by the norm of its parameters over its own, or by 1 if one is 0."""
 
     min_norm: Any
     trust_coefficient: Any
@@ -31,23 +31,19 @@ class ScaleByTrustRatio(Stateless):
         """Updates whose size is that of the parameters."""
         check_params("a trust ratio", params)
 
-        def leaf(u: Any, p: Any) -> tuple[Any]:
-            x = wide(u)
+        def scaled(x: Any, p: Any) -> Any:
             least = scalar(self.min_norm, x)
-            size = xp.maximum(norm(cast(p, element_type(x))), least)
-            own = xp.maximum(norm(x), least)
+            size, own = xp.maximum(norm(p), least), xp.maximum(norm(x), least)
             neither = (size == 0) | (own == 0)
             below = xp.where(neither, 1, own + scalar(self.eps, x))
-            ratio = xp.where(neither, 1, scalar(self.trust_coefficient, x) * size / below)
-            return (cast(x * ratio, element_type(u)),)
+            return x * xp.where(neither, 1, scalar(self.trust_coefficient, x) * size / below)
 
-        (scaled,) = each("update", leaf, gradients=updates, parameters=params)
-        return scaled, state
+        return moved(scaled, updates, parameters=params), state
 
 
 @dataclass(frozen=True)
 class ScaleByParamBlockRms(Stateless):
-    """Each array times the root of the mean square of its parameters, or ``min_scale``."""
+    """Multiplies each array by the root of the mean square of its parameters, or ``min_scale``."""
 
     min_scale: Any
 
@@ -56,18 +52,15 @@ class ScaleByParamBlockRms(Stateless):
         """Updates in units of how large parameters are."""
         check_params("a scale of parameters", params)
 
-        def leaf(u: Any, p: Any) -> tuple[Any]:
-            x = wide(u)
-            size = xp.maximum(mean_size(cast(p, element_type(x))), scalar(self.min_scale, x))
-            return (cast(x * size, element_type(u)),)
+        def scaled(x: Any, p: Any) -> Any:
+            return x * xp.maximum(mean_size(p), scalar(self.min_scale, x))
 
-        (scaled,) = each("update", leaf, gradients=updates, parameters=params)
-        return scaled, state
+        return moved(scaled, updates, parameters=params), state
 
 
 @dataclass(frozen=True)
 class ClipByBlockRms(Stateless):
-    """Each array divided by what the root of its mean square is too large."""
+    """Scales each array so that the root of its mean square is at most the threshold."""
 
     threshold: Any
 
@@ -75,18 +68,15 @@ class ClipByBlockRms(Stateless):
     def update(self, updates: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
         """Updates whose root of the mean square is at most the threshold."""
 
-        def leaf(u: Any) -> tuple[Any]:
-            x = wide(u)
-            above = xp.maximum(mean_size(x) / scalar(self.threshold, x), 1)
-            return (cast(x / above, element_type(u)),)
+        def within(x: Any) -> Any:
+            return x / xp.maximum(mean_size(x) / scalar(self.threshold, x), 1)
 
-        (clipped,) = each("update", leaf, gradients=updates)
-        return clipped, state
+        return moved(within, updates), state
 
 
 @dataclass(frozen=True)
 class AdaptiveGradClip(Stateless):
-    """The gradient of each unit at most ``clipping`` times as large as its parameters."""
+    """Scales the gradient of each unit to at most ``clipping`` times the norm of its parameters."""
 
     clipping: Any
     eps: Any
@@ -97,24 +87,16 @@ class AdaptiveGradClip(Stateless):
         """Gradients of the same direction in each unit."""
         check_params("adaptive clipping", params)
 
-        def leaf(g: Any, p: Any) -> tuple[Any]:
-            x = wide(g)
-            own, size = self._norm(x), self._norm(cast(p, element_type(x)))
+        def within(x: Any, p: Any) -> Any:
+            own, size = self._norm(x), self._norm(p)
             most = scalar(self.clipping, x) * xp.maximum(size, scalar(self.eps, x))
-            less = x * (most / xp.maximum(own, 1e-6))
-            return (cast(xp.where(own < most, x, less), element_type(g)),)
+            return xp.where(own < most, x, x * (most / xp.maximum(own, 1e-6)))
 
-        (clipped,) = each("update", leaf, gradients=updates, parameters=params)
-        return clipped, state
+        return moved(within, updates, parameters=params), state
 
     def _norm(self, x: Any) -> Any:
         axis = unit_axes(x) if self.axis is None else self.axis
         return root(xp.sum(x * x, axis=axis, keepdims=True))
-
-
-def norm(x: Any) -> Any:
-    """The root of the sum of squares."""
-    return root(xp.sum(x * x))
 
 
 def mean_size(x: Any) -> Any:
@@ -123,7 +105,7 @@ def mean_size(x: Any) -> Any:
 
 
 def unit_axes(x: Any) -> tuple[int, ...]:
-    """All axes but the last, on which the units of a layer lie; all of a vector."""
+    """The axes of one unit: all but the last, along which a layer's units lie; all of a vector."""
     shape = shape_of(plain(x))
     if sum(size != 1 for size in shape) <= 1:
         return tuple(range(len(shape)))
@@ -141,19 +123,19 @@ def unit_axes(x: Any) -> tuple[int, ...]:
 def scale_by_trust_ratio(
     min_norm: Any = 0.0, trust_coefficient: Any = 1.0, eps: Any = 0.0
 ) -> ScaleByTrustRatio:
-    """Each array of updates scaled to the norm of its parameters (You et al., 2017)."""
+    """Scales each array of updates to the norm of its parameters (You et al., 2017)."""
     return ScaleByTrustRatio(min_norm, trust_coefficient, eps)
 
 
 @facing_users
 def scale_by_param_block_rms(min_scale: Any = 1e-3) -> ScaleByParamBlockRms:
-    """Each array of updates times the root of the mean square of its parameters."""
+    """Multiplies each array of updates by the root of the mean square of its parameters."""
     return ScaleByParamBlockRms(min_scale)
 
 
 @facing_users
 def clip_by_block_rms(threshold: Any) -> ClipByBlockRms:
-    """Each array of updates with a root of its mean square of at most ``threshold``."""
+    """Scales each array of updates so that the root of its mean square is at most ``threshold``."""
     return ClipByBlockRms(threshold)
 
 
@@ -161,9 +143,10 @@ def clip_by_block_rms(threshold: Any) -> ClipByBlockRms:
 def adaptive_grad_clip(
     clipping: Any, eps: Any = 1e-3, axis: int | tuple[int, ...] | None = None
 ) -> AdaptiveGradClip:
-    """Gradients of each unit of at most ``clipping`` times its parameters (Brock et al., 2021).
+    """Limits the gradient of each unit relative to its parameters (Brock et al., 2021).
 
-    A unit is a column of a matrix, an output of a kernel, or a whole vector; with ``axis`` the norm
-    is taken over these axes.
+    The norm of a gradient becomes at most ``clipping`` times that of the parameters. A unit is a
+    column of a matrix, an output of a kernel, or a whole vector; ``axis`` names other axes for the
+    norm.
     """
     return AdaptiveGradClip(clipping, eps, axis)

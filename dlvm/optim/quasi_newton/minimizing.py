@@ -11,10 +11,10 @@ from dlvm.dsl.flow.loops import while_loop
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.trees import flatten
 from dlvm.dsl.words.namespace import xp
+from dlvm.optim.combining import apply
 
-from .combining import apply
 from .flat import largest, layout
-from .quasi_newton import LbfgsState, lbfgs
+from .lbfgs import LbfgsState, lbfgs
 
 
 class Minimum(NamedTuple):

@@ -11,10 +11,9 @@ from dlvm.dsl.call.undecorated import computing
 from dlvm.dsl.trace.configuration import static
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.operands import plain, shape_of
-from dlvm.dsl.trace.trees import Spec, flatten_with_none, unflatten
+from dlvm.dsl.trace.trees import flatten_with_none
 from dlvm.dsl.words.namespace import xp
-
-from .leaves import (
+from dlvm.optim.leaves import (
     aligned,
     cast,
     count,
@@ -23,8 +22,8 @@ from .leaves import (
     is_float,
     number,
     quiet,
-    same,
     scalar,
+    unzipped,
     wide,
 )
 
@@ -60,9 +59,7 @@ class ScaleByFactoredRms:
         """Zeros."""
         leaves, spec = flatten_with_none(params)
         rows = [self._first(p) if is_float(p) else (None,) * 3 for p in leaves]
-        return FactoredState(
-            count(), *(unflatten(spec, [row[i] for row in rows]) for i in range(3))
-        )
+        return FactoredState(count(), *unzipped(spec, rows, 3))
 
     @computing
     def update(self, updates: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
@@ -73,10 +70,10 @@ class ScaleByFactoredRms:
         moments = zip(*(flatten_with_none(tree)[0] for tree in state[1:]), strict=True)
         with quiet():
             found = [
-                (None,) * 4 if g is None else tuple(map(same, self._leaf(g, decay, *moment)))
+                (None,) * 4 if g is None else self._leaf(g, decay, *moment)
                 for g, moment in zip(grads, moments, strict=True)
             ]
-        moved, *after = _columns(spec, found, 4)
+        moved, *after = unzipped(spec, found, 4)
         return moved, FactoredState(increased(state.count), *after)
 
     def _axes(self, x: Any) -> tuple[int, int] | None:
@@ -112,11 +109,6 @@ class ScaleByFactoredRms:
         return cast(x * by_rows * by_columns, element_type(g)), row, column, v
 
 
-def _columns(spec: Spec, rows: list[tuple[Any, ...]], results: int) -> list[Any]:
-    """The trees of the results of each leaf."""
-    return [unflatten(spec, [row[i] for row in rows]) for i in range(results)]
-
-
 @facing_users
 def scale_by_factored_rms(
     factored: bool = True,
@@ -125,9 +117,10 @@ def scale_by_factored_rms(
     min_dim_size_to_factor: int = 128,
     epsilon: Any = 1e-30,
 ) -> ScaleByFactoredRms:
-    """Gradients divided by the root of a mean of squares that is kept as rows and columns.
+    """Divides gradients by the root of a mean of squares that is kept as rows and columns.
 
-    The mean decays by ``1 - step ** -decay_rate`` (Shazeer and Stern, 2018). Matrices whose two
-    largest axes have at least ``min_dim_size_to_factor`` elements are kept so, others whole.
+    The mean decays by ``1 - step ** -decay_rate`` (Shazeer and Stern, 2018). The mean of an array
+    is kept as rows and columns if its two largest axes have at least ``min_dim_size_to_factor``
+    elements; that of any other array has a number for each element.
     """
     return ScaleByFactoredRms(factored, decay_rate, step_offset, min_dim_size_to_factor, epsilon)

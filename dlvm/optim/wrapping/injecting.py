@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import reduce, wraps
+from functools import wraps
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -18,11 +18,10 @@ from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.trace.trees import flatten
 from dlvm.dsl.words.namespace import xp
-from dlvm.ir import F32, F64, DType
-
-from .combining import Transformation
-from .leaves import cast, count, element_type, increased, is_float, number, same
-from .places import Marks
+from dlvm.ir import DType
+from dlvm.optim.combining import Transformation
+from dlvm.optim.leaves import cast, count, increased, is_float, number, same, widest
+from dlvm.optim.places import Marks
 
 
 class InjectState(NamedTuple):
@@ -43,7 +42,10 @@ class Scheduled:
 
 @dataclass(frozen=True)
 class Inject:
-    """The optimiser that a function makes of the hyperparameters in the state."""
+    """The optimiser that a function makes of the hyperparameters in the state.
+
+    Arrays of the user are copied into the state, which may be donated or written to.
+    """
 
     make: Callable[..., Transformation]
     numbers: dict[str, Any]
@@ -53,15 +55,15 @@ class Inject:
     @computing
     def init(self, params: Any) -> Any:
         """The hyperparameters that were given, and schedules at step 0."""
-        kind = _widest(params)
-        given = {name: _typed(x, kind) for name, x in self.numbers.items()}
+        kind = widest(flatten(params)[0])
+        given = {name: xp.copy(_typed(x, kind)) for name, x in self.numbers.items()}
         hyper = {**given, **self._scheduled(count(), kind)}
         return InjectState(count(), hyper, self._made(hyper).init(params))
 
     @computing
     def update(self, updates: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
         """A step with the hyperparameters of the state, and with schedules at its count."""
-        kind = _widest(updates if params is None else params)
+        kind = widest(flatten(updates if params is None else params)[0])
         given = {name: _typed(x, kind) for name, x in state.hyperparams.items()}
         hyper = {**given, **self._scheduled(state.count, kind)}
         moved, inner = self._made(hyper).update(updates, state.inner_state, params, **extra)
@@ -71,13 +73,7 @@ class Inject:
         return self.make(**self.others.tree, **hyper)
 
     def _scheduled(self, step: Any, kind: DType) -> dict[str, Any]:
-        return {x.name: _typed(x.schedule(step), kind) for x in self.schedules}
-
-
-def _widest(params: Any) -> DType:
-    """f64 if one of the parameters is, else f32."""
-    kinds = [element_type(x) for x in flatten(params)[0] if is_float(x)]
-    return reduce(lambda a, b: F64 if F64 in (a, b) else F32, kinds, F32)
+        return {x.name: xp.copy(_typed(x.schedule(step), kind)) for x in self.schedules}
 
 
 def _typed(x: Any, kind: DType) -> Any:
@@ -94,7 +90,7 @@ def _is_number(x: Any) -> bool:
 def inject_hyperparams(
     inner_factory: Callable[..., Transformation], static_args: str | Iterable[str] = ()
 ) -> Callable[..., Inject]:
-    """A function like ``inner_factory``, whose optimiser has its numbers in its state.
+    """A function like ``inner_factory`` whose optimiser keeps its hyperparameters in its state.
 
     ``state.hyperparams["learning_rate"]`` is the rate of the last step, and may be set; a schedule
     is evaluated at each step. Arguments in ``static_args`` stay as they are::

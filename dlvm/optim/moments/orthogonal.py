@@ -11,18 +11,11 @@ from dlvm.dsl.trace.configuration import static
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.operands import plain, shape_of, shown_shape
 from dlvm.dsl.trace.scopes import user_origin
-from dlvm.dsl.trace.trees import flatten_with_none, unflatten
 from dlvm.dsl.words.namespace import xp
+from dlvm.optim.combining import Stateless
+from dlvm.optim.leaves import moved, norm, scalar
 
-from .bounds import Stateless
-from .combining import Chain, Transformation
-from .decay import add_decayed_weights
-from .grouping import partition
-from .leaves import cast, count, each, element_type, filled, increased, scalar, wide
-from .moments import mean, weight
-from .optimisers import adamw
-from .rates import scale_by_learning_rate
-from .ratios import norm
+from .base import Moments, mean, unbiased, weight
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 """Of ``a x + b x^3 + c x^5``, which takes singular values from 0 to 1 near 1 in five steps."""
@@ -37,38 +30,24 @@ class MuonState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ScaleByMuon:
-    """The orthogonal matrix nearest to the decaying mean of gradients, roughly."""
+class ScaleByMuon(Moments):
+    """Approximates the orthogonal matrix nearest to the decaying mean of gradients."""
 
     rows: Annotated[Coefficients, static]
     beta: Any
     eps: Any
     nesterov: bool
     adaptive: bool
+    state = MuonState
 
-    @computing
-    def init(self, params: Any) -> Any:
-        """Zeros."""
-        return MuonState(count(), filled(params))
+    def _shared(self, steps: Any) -> Any:
+        return weight(self.beta, steps), weight(self.beta, steps + 1)
 
-    @computing
-    def update(self, updates: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
-        """The direction in which Muon goes, up to the learning rate."""
-        steps = increased(state.count)
-        first, ahead = weight(self.beta, steps), weight(self.beta, steps + 1)
-
-        def leaf(g: Any, m: Any) -> tuple[Any, Any]:
-            x = _matrix(wide(g))
-            m = mean(self.beta, m, x)
-            up = m / scalar(first, x)
-            if self.nesterov:
-                up = mean(self.beta, m / scalar(ahead, x), x / scalar(first, x))
-            moved = self._orthogonal(up)
-            moved = xp.sum(up * moved) * moved if self.adaptive else moved
-            return cast(moved, element_type(g)), m
-
-        moved, mu = each("update", leaf, 2, gradients=updates, state=state.mu)
-        return moved, MuonState(steps, mu)
+    def _leaf(self, x: Any, shared: Any, moments: tuple[Any, ...]) -> tuple[Any, ...]:
+        m = mean(self.beta, moments[0], _matrix(x))
+        up = unbiased(self.beta, m, x, shared, self.nesterov)
+        near = self._orthogonal(up)
+        return xp.sum(up * near) * near if self.adaptive else near, m
 
     def _orthogonal(self, x: Any) -> Any:
         """Steps with matrices of the shorter side."""
@@ -92,17 +71,15 @@ class ScaleByShape(Stateless):
     def update(self, updates: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
         """Updates whose elements have a size that does not depend on the width of a layer."""
 
-        def leaf(g: Any) -> tuple[Any]:
-            x = _matrix(wide(g))
-            rows, columns = (1.0 * n for n in x.shape)
+        def scaled(x: Any) -> Any:
+            rows, columns = (1.0 * n for n in _matrix(x).shape)
             if self.consistent_rms is None:
                 factor = xp.sqrt(xp.maximum(1.0, columns / xp.maximum(rows, 1.0)))
             else:
                 factor = xp.sqrt(xp.maximum(rows, columns)) * scalar(self.consistent_rms, x)
-            return (cast(x * scalar(factor, x), element_type(g)),)
+            return x * scalar(factor, x)
 
-        (scaled,) = each("update", leaf, gradients=updates)
-        return scaled, state
+        return moved(scaled, updates), state
 
 
 def _matrix(x: Any) -> Any:
@@ -113,13 +90,6 @@ def _matrix(x: Any) -> Any:
             remedy="use muon, which takes Adam for other parameters",
         )
     return x
-
-
-def _kinds(params: Any) -> Any:
-    """The label of each parameter."""
-    leaves, spec = flatten_with_none(params)
-    kinds = ["muon" if x is not None and len(shape_of(plain(x))) == 2 else "adam" for x in leaves]
-    return unflatten(spec, kinds)
 
 
 @facing_users
@@ -147,42 +117,3 @@ def scale_by_muon(
         )
     rows = rows[-ns_steps:] if each_step else rows * ns_steps
     return ScaleByMuon(tuple(rows), beta, eps, nesterov, adaptive)
-
-
-@facing_users
-def muon(
-    learning_rate: Any,
-    ns_coeffs: Coefficients = COEFFICIENTS,
-    ns_steps: int = 5,
-    beta: Any = 0.95,
-    eps: Any = 1e-8,
-    weight_decay: Any = 0.0,
-    weight_decay_mask: Any = None,
-    *,
-    nesterov: bool = True,
-    adaptive: bool = False,
-    adam_b1: Any = 0.9,
-    adam_b2: Any = 0.999,
-    adam_eps_root: Any = 0.0,
-    adam_weight_decay: Any = 0.0,
-    adam_learning_rate: Any = None,
-    consistent_rms: Any = None,
-) -> Transformation:
-    """Muon for matrices, Adam for all other parameters (Jordan et al., 2024).
-
-    For other groups, such as an embedding by Adam, write ``partition`` of ``muon`` and ``adamw``.
-    """
-    other_rate = learning_rate if adam_learning_rate is None else adam_learning_rate
-    direction = scale_by_muon(ns_coeffs, ns_steps, beta, eps, nesterov=nesterov, adaptive=adaptive)
-    matrices = Chain(
-        (
-            direction,
-            ScaleByShape(consistent_rms),
-            add_decayed_weights(weight_decay, weight_decay_mask),
-            scale_by_learning_rate(learning_rate),
-        )
-    )
-    others = adamw(
-        other_rate, adam_b1, adam_b2, eps, adam_eps_root, adam_weight_decay, nesterov=nesterov
-    )
-    return partition({"muon": matrices, "adam": others}, _kinds)

@@ -13,9 +13,8 @@ from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.trace.trees import flatten
 from dlvm.dsl.words.namespace import xp
-
-from .combining import Transformation, check_transformation
-from .leaves import (
+from dlvm.optim.combining import Transformation, check_transformation
+from dlvm.optim.leaves import (
     cast,
     chosen,
     count,
@@ -27,6 +26,7 @@ from .leaves import (
     same,
     scalar,
     wide,
+    zeros,
 )
 
 
@@ -84,11 +84,11 @@ class Accumulate:
         def step() -> Any:
             moved, inner = self.inner.update(means, state.inner, params, **extra)
             return moved, AccumulateState(
-                count(), increased(state.gradient_step), inner, _zeros(kept)
+                count(), increased(state.gradient_step), inner, zeros(kept)
             )
 
         def wait() -> Any:
-            return _zeros(updates), AccumulateState(taken, state.gradient_step, state.inner, kept)
+            return zeros(updates), AccumulateState(taken, state.gradient_step, state.inner, kept)
 
         return cond(taken >= number(self.k), step, wait)
 
@@ -154,15 +154,6 @@ def _where(condition: Any, a: Any, b: Any) -> Any:
     return same(xp.where(condition, a, b))
 
 
-def _zero(x: Any) -> tuple[Any]:
-    return (xp.zeros_like(x),)
-
-
-def _zeros(tree: Any) -> Any:
-    (zeros,) = each("update", _zero, gradients=tree)
-    return zeros
-
-
 def all_finite(tree: Any) -> Any:
     """Whether every element of every leaf is finite."""
     return reduce(
@@ -189,7 +180,7 @@ def taken_if(
 
 @facing_users
 def accumulate(inner: Transformation, k: Any) -> Accumulate:
-    """One step of ``inner`` for every ``k`` gradients, by their mean; optax calls it MultiSteps."""
+    """Takes a step of ``inner`` with the mean of every ``k`` gradients (MultiSteps in optax)."""
     check_transformation("accumulate", inner)
     if isinstance(k, int | float) and k < 1:
         raise ArgumentError(
@@ -202,7 +193,7 @@ def accumulate(inner: Transformation, k: Any) -> Accumulate:
 
 @facing_users
 def apply_if_finite(inner: Transformation, max_consecutive_errors: Any) -> ApplyIfFinite:
-    """``inner``, but steps whose gradients are not finite are left out.
+    """Applies ``inner``, and skips steps whose gradients are not finite.
 
     After more than ``max_consecutive_errors`` in a row a step is taken all the same, so that a run
     that has broken down shows it.
@@ -215,10 +206,10 @@ def apply_if_finite(inner: Transformation, max_consecutive_errors: Any) -> Apply
 def loss_scale(
     inner: Transformation, initial: Any = 2.0**15, interval: Any = 2000, factor: Any = 2.0
 ) -> LossScale:
-    """``inner`` for gradients of ``loss * state.scale``, which keeps those of f16 from vanishing.
+    """Applies ``inner`` to gradients of ``loss * state.scale``, which keeps f16 from underflow.
 
-    ``update`` divides by the scale. A step whose gradients are not finite is left out, and the
-    scale divided by ``factor``; after ``interval`` steps that were finite it is multiplied.
+    ``update`` divides by the scale. A step whose gradients are not finite is skipped, and the scale
+    is divided by ``factor``; after ``interval`` finite steps the scale is multiplied by ``factor``.
     """
     check_transformation("loss_scale", inner)
     return LossScale(inner, initial, interval, factor)

@@ -106,7 +106,7 @@ def warmup_cosine_decay_schedule(
     end_value: Any = 0.0,
     exponent: Any = 1.0,
 ) -> Schedule:
-    """On a line to ``peak_value``, then a cosine to ``end_value`` at step ``decay_steps``."""
+    """Goes on a line to ``peak_value``, then on a cosine to ``end_value`` at ``decay_steps``."""
     check_steps(
         "warmup_cosine_decay_schedule", "decay_steps - warmup_steps", decay_steps - warmup_steps
     )

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 
 from dlvm.dsl.flow.loops import while_loop
 from dlvm.dsl.words.namespace import xp
+from dlvm.optim.leaves import scalar
 
 from .flat import dot
-from .leaves import scalar
 
 DECREASE, CURVATURE, FLAT = 1e-4, 0.9, 1e-6
 """c1, c2, and the relative change of a value below which slopes decide."""

@@ -13,8 +13,7 @@ from dlvm.dsl.trace.operands import plain, shape_of
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.trace.trees import Spec, flatten_with_none, unflatten
 from dlvm.dsl.words.namespace import xp
-
-from .leaves import cast, element_type, is_float, same, wide
+from dlvm.optim.leaves import cast, element_type, is_float, same, wide, widest
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,7 @@ class Layout:
         found, _ = flatten_with_none(tree)
         pairs = zip(found, self.leaves, strict=True)
         pieces = [xp.reshape(wide(x), (-1,)) for x, p in pairs if is_float(p)]
-        dtype = element_type(reduce(xp.add, [xp.zeros(0, p.dtype) for p in pieces]))
+        dtype = widest(pieces)
         return xp.concat([cast(p, dtype) for p in pieces])
 
     def tree(self, vector: Any, fill: bool = False) -> Any:

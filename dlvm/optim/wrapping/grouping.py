@@ -15,12 +15,9 @@ from dlvm.dsl.trace.configuration import static
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.trace.trees import flatten_with_none, labels, unflatten
-from dlvm.dsl.words.namespace import xp
-
-from .bounds import Stateless
-from .combining import Transformation, check_transformation
-from .leaves import aligned, each
-from .places import Marks, chosen_places, spread
+from dlvm.optim.combining import Stateless, Transformation, check_transformation
+from dlvm.optim.leaves import aligned, zeros
+from dlvm.optim.places import Marks, chosen_places, spread
 
 
 class MaskedState(NamedTuple):
@@ -37,22 +34,17 @@ class PartitionState(NamedTuple):
 
 @dataclass(frozen=True)
 class SetToZero(Stateless):
-    """No updates: what it is given stays as it is."""
+    """Sets all updates to zero."""
 
     @computing
     def update(self, updates: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
         """Zeros."""
-
-        def leaf(g: Any) -> tuple[Any]:
-            return (xp.zeros_like(g),)
-
-        (zeros,) = each("update", leaf, gradients=updates)
-        return zeros, state
+        return zeros(updates), state
 
 
 @dataclass(frozen=True)
 class Masked:
-    """The inner optimiser where a mask holds; other updates are passed on as they are."""
+    """Applies the inner optimiser where a mask holds; other updates are passed on unchanged."""
 
     inner: Transformation
     mask: Annotated[Marks, static]
@@ -102,11 +94,14 @@ class Partition:
         try:
             found = list(spread(self.labels.of(params), spec))
         except ValueError as error:
-            raise _wrong_labels("have another structure than the parameters") from error
+            raise _wrong_labels("the labels have another structure than the parameters") from error
         for i, (label, leaf) in enumerate(zip(found, leaves, strict=True)):
             if leaf is not None and not (isinstance(label, Hashable) and label in self.transforms):
                 known = ", ".join(map(repr, self.transforms))
-                raise _wrong_labels(f"are {known}, found {label!r} for {labels(spec, 'params')[i]}")
+                raise _wrong_labels(
+                    f"expected one of the labels {known} for {labels(spec, 'params')[i]}, found "
+                    f"{label!r}"
+                )
         return found
 
 
@@ -132,7 +127,7 @@ def _step(
 
 def _wrong_labels(said: str) -> ArgumentError:
     return ArgumentError(
-        f"partition: the labels {said}",
+        f"partition: {said}",
         origin=user_origin(),
         remedy="give a tree of labels like the parameters, in which one label may stand for a "
         "whole subtree, or a function of the parameters that returns such a tree; each label is a "
@@ -142,13 +137,13 @@ def _wrong_labels(said: str) -> ArgumentError:
 
 @facing_users
 def set_to_zero() -> SetToZero:
-    """No updates: parameters of a group with this optimiser are frozen."""
+    """Sets all updates to zero, which freezes the parameters of a group."""
     return SetToZero()
 
 
 @facing_users
 def masked(inner: Transformation, mask: Any) -> Masked:
-    """``inner`` for the leaves where ``mask`` holds; updates of the others are passed on.
+    """Applies ``inner`` to the leaves where ``mask`` holds; other updates are passed on unchanged.
 
     ``mask`` is a tree of True and False, or a function that gives one for the parameters.
     """
@@ -158,15 +153,15 @@ def masked(inner: Transformation, mask: Any) -> Masked:
 
 @facing_users
 def freeze(mask: Any) -> Masked:
-    """No updates where ``mask`` holds; last in a ``chain`` it freezes these parameters."""
+    """Sets updates to zero where ``mask`` holds; it stands last in a ``chain``."""
     return Masked(SetToZero(), Marks(mask))
 
 
 @facing_users
 def partition(transforms: Mapping[Any, Transformation], param_labels: Any) -> Partition:
-    """An optimiser for each group of parameters: ``transforms`` by label, and labels of leaves.
+    """Applies to each group of parameters the optimiser that ``transforms`` has for its label.
 
-    ``param_labels`` is a tree of labels, or a function that gives one for the parameters::
+    ``param_labels`` is a tree of labels, or a function of the parameters that returns one::
 
         optim.partition(
             {"body": optim.adam(1e-3), "head": optim.set_to_zero()},

@@ -8,22 +8,25 @@ from __future__ import annotations
 from typing import Any
 
 from dlvm.dsl.trace.facing import facing_users
-
-from .adaptive import (
-    ema,
-    scale_by_adadelta,
+from dlvm.optim.combining import Chain, Transformation
+from dlvm.optim.moments.adam import (
+    scale_by_adam,
     scale_by_adamax,
     scale_by_amsgrad,
     scale_by_belief,
     scale_by_radam,
 )
-from .combining import Chain, Transformation
-from .decay import add_decayed_weights
-from .factored import scale_by_factored_rms
-from .grouping import masked
-from .moments import scale_by_adam, trace
-from .rates import scale, scale_by_learning_rate, scale_by_schedule
-from .ratios import clip_by_block_rms, scale_by_param_block_rms, scale_by_trust_ratio
+from dlvm.optim.moments.factored import scale_by_factored_rms
+from dlvm.optim.moments.momentum import ema, trace
+from dlvm.optim.moments.squares import scale_by_adadelta
+from dlvm.optim.updates.decay import add_decayed_weights
+from dlvm.optim.updates.rates import downhill, scale, scale_by_learning_rate, scale_by_schedule
+from dlvm.optim.updates.ratios import (
+    clip_by_block_rms,
+    scale_by_param_block_rms,
+    scale_by_trust_ratio,
+)
+from dlvm.optim.wrapping.grouping import masked
 
 
 @facing_users
@@ -39,13 +42,13 @@ def radam(
 ) -> Transformation:
     """RAdam: momentum until squares are known well enough, then Adam (Liu et al., 2020)."""
     direction = scale_by_radam(b1, b2, eps, eps_root, threshold, nesterov=nesterov)
-    return Chain((direction, scale_by_learning_rate(learning_rate)))
+    return downhill(learning_rate, direction)
 
 
 @facing_users
 def adamax(learning_rate: Any, b1: Any = 0.9, b2: Any = 0.999, eps: Any = 1e-8) -> Transformation:
     """Adamax: Adam with the decaying maximum of gradients (Kingma and Ba, 2015)."""
-    return Chain((scale_by_adamax(b1, b2, eps), scale_by_learning_rate(learning_rate)))
+    return downhill(learning_rate, scale_by_adamax(b1, b2, eps))
 
 
 @facing_users
@@ -59,7 +62,7 @@ def adamaxw(
 ) -> Transformation:
     """Adamax with weights that decay beside it, as in ``adamw``."""
     decay = add_decayed_weights(weight_decay, mask)
-    return Chain((scale_by_adamax(b1, b2, eps), decay, scale_by_learning_rate(learning_rate)))
+    return downhill(learning_rate, scale_by_adamax(b1, b2, eps), decay)
 
 
 @facing_users
@@ -82,7 +85,7 @@ def amsgrad(
         bias_correction_mu=bias_correction_mu,
         bias_correction_nu=bias_correction_nu,
     )
-    return Chain((direction, scale_by_learning_rate(learning_rate)))
+    return downhill(learning_rate, direction)
 
 
 @facing_users
@@ -96,7 +99,7 @@ def adadelta(
     """AdaDelta: steps in the units of the parameters (Zeiler, 2012); the rate is 1 if left out."""
     rate = 1.0 if learning_rate is None else learning_rate
     decay = add_decayed_weights(weight_decay, weight_decay_mask)
-    return Chain((decay, scale_by_adadelta(rho, eps), scale_by_learning_rate(rate)))
+    return downhill(rate, decay, scale_by_adadelta(rho, eps))
 
 
 @facing_users
@@ -111,7 +114,7 @@ def adabelief(
 ) -> Transformation:
     """AdaBelief: Adam by the variance about the mean of gradients (Zhuang et al., 2020)."""
     direction = scale_by_belief(b1, b2, eps, eps_root, nesterov=nesterov)
-    return Chain((direction, scale_by_learning_rate(learning_rate)))
+    return downhill(learning_rate, direction)
 
 
 @facing_users
@@ -126,7 +129,7 @@ def lamb(
 ) -> Transformation:
     """LAMB: steps of Adam, in each array as large as its parameters (You et al., 2020)."""
     direction, decay = scale_by_adam(b1, b2, eps, eps_root), add_decayed_weights(weight_decay, mask)
-    return Chain((direction, decay, scale_by_trust_ratio(), scale_by_learning_rate(learning_rate)))
+    return downhill(learning_rate, direction, decay, scale_by_trust_ratio())
 
 
 @facing_users
@@ -142,14 +145,9 @@ def lars(
 ) -> Transformation:
     """LARS: gradients scaled to the norm of each array, with momentum (You et al., 2017)."""
     ratio = scale_by_trust_ratio(trust_coefficient=trust_coefficient, eps=eps)
-    return Chain(
-        (
-            add_decayed_weights(weight_decay, weight_decay_mask),
-            masked(ratio, trust_ratio_mask),
-            scale_by_learning_rate(learning_rate),
-            trace(momentum, nesterov),
-        )
-    )
+    decay = add_decayed_weights(weight_decay, weight_decay_mask)
+    step = scale_by_learning_rate(learning_rate)
+    return Chain((decay, masked(ratio, trust_ratio_mask), step, trace(momentum, nesterov)))
 
 
 @facing_users

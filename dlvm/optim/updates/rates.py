@@ -10,8 +10,8 @@ from dlvm.dsl.call.undecorated import computing
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.operands import plain, shape_of, shown_shape
 from dlvm.dsl.trace.scopes import user_origin
-
-from .leaves import cast, count, each, element_type, increased, number, scalar, wide
+from dlvm.optim.combining import Chain, Transformation
+from dlvm.optim.leaves import count, increased, moved, number, scalar
 
 
 class RateState(NamedTuple):
@@ -22,7 +22,7 @@ class RateState(NamedTuple):
 
 @dataclass(frozen=True)
 class Scale:
-    """Times a factor, which may be a schedule."""
+    """Multiplies updates by a factor, which may be a schedule."""
 
     factor: Any
     sign: float = 1.0
@@ -37,12 +37,10 @@ class Scale:
         """The first step, like ``init``, has number 0."""
         factor = at_step(self.factor, state.count)
 
-        def leaf(u: Any) -> tuple[Any]:
-            x = wide(u)
-            return (cast(x * (self.sign * scalar(factor, x)), element_type(u)),)
+        def scaled(x: Any) -> Any:
+            return x * (self.sign * scalar(factor, x))
 
-        (scaled,) = each("update", leaf, gradients=updates)
-        return scaled, RateState(increased(state.count))
+        return moved(scaled, updates), RateState(increased(state.count))
 
 
 def at_step(rate: Any, step: Any) -> Any:
@@ -72,22 +70,27 @@ def check_rate(what: str, rate: Any) -> None:
         at_step(rate, 0)
 
 
+def downhill(learning_rate: Any, *parts: Transformation) -> Chain:
+    """Parts one after another, and then a step downhill by the learning rate."""
+    return Chain((*parts, scale_by_learning_rate(learning_rate)))
+
+
 @facing_users
 def scale(step_size: Any) -> Scale:
-    """Updates times a number."""
+    """Multiplies updates by a number."""
     check_rate("scale", step_size)
     return Scale(step_size)
 
 
 @facing_users
 def scale_by_schedule(step_size_fn: Any) -> Scale:
-    """Updates times what a function of the step returns."""
+    """Multiplies updates by what a function of the step returns."""
     check_rate("scale_by_schedule", step_size_fn)
     return Scale(step_size_fn)
 
 
 @facing_users
 def scale_by_learning_rate(learning_rate: Any) -> Scale:
-    """Updates times ``-learning_rate``, so that a step goes downhill."""
+    """Multiplies updates by ``-learning_rate``, so that a step goes downhill."""
     check_rate("scale_by_learning_rate", learning_rate)
     return Scale(learning_rate, -1.0)

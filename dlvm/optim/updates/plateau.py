@@ -1,9 +1,8 @@
-"""A rate that is lowered when a loss has stopped to fall."""
+"""A rate that is lowered when a loss has stopped falling."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any, NamedTuple
 
 from dlvm.base.errors import ArgumentError, CallError
@@ -12,12 +11,21 @@ from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.trace.trees import flatten
 from dlvm.dsl.words.namespace import xp
-
-from .leaves import cast, count, each, element_type, increased, is_float, number, same, scalar, wide
+from dlvm.optim.leaves import (
+    cast,
+    count,
+    element_type,
+    increased,
+    moved,
+    number,
+    same,
+    scalar,
+    widest,
+)
 
 
 class PlateauState(NamedTuple):
-    """The factor of updates, the best value, counts, and the mean of values since the last look."""
+    """The factor of updates, the best value, counts, and the mean of values since the last test."""
 
     scale: Any
     best_value: Any
@@ -29,7 +37,7 @@ class PlateauState(NamedTuple):
 
 @dataclass(frozen=True)
 class ReduceOnPlateau:
-    """Updates times a factor, which shrinks after ``patience`` values that were no better."""
+    """Multiplies updates by a factor, which shrinks after ``patience`` values without progress."""
 
     factor: Any
     patience: Any
@@ -42,8 +50,7 @@ class ReduceOnPlateau:
     @computing
     def init(self, params: Any) -> Any:
         """A factor of 1, and an infinite best value, in the widest type of the parameters."""
-        kinds = [element_type(wide(x)) for x in flatten(params)[0] if is_float(x)]
-        kind = element_type(reduce(xp.add, [xp.zeros((), k) for k in kinds] or [xp.zeros(())]))
+        kind = widest(flatten(params)[0])
         best = xp.full((), float("inf"), dtype=kind)
         return PlateauState(xp.ones((), kind), best, count(), count(), count(), xp.zeros((), kind))
 
@@ -60,12 +67,10 @@ class ReduceOnPlateau:
             )
         after = self._after(state, cast(number(value), element_type(state.avg_value)))
 
-        def leaf(g: Any) -> tuple[Any]:
-            x = wide(g)
-            return (cast(x * scalar(after.scale, x), element_type(g)),)
+        def scaled(x: Any) -> Any:
+            return x * scalar(after.scale, x)
 
-        (scaled,) = each("update", leaf, gradients=updates)
-        return scaled, after
+        return moved(scaled, updates), after
 
     def _after(self, state: PlateauState, value: Any) -> PlateauState:
         """The state after one more value, by selections: each of them is one number."""
@@ -102,14 +107,17 @@ def reduce_on_plateau(
     accumulation_size: Any = 1,
     min_scale: Any = 0.0,
 ) -> ReduceOnPlateau:
-    """Updates times a factor that is multiplied by ``factor`` when a value stops to fall.
+    """Multiplies updates by a scale, which shrinks by ``factor`` when a loss stops falling.
 
-    It stands last in a ``chain``, and ``update`` takes the value: ``update(grads, state, params,
-    value=loss)``. A value is better if it is below ``(1 - rtol) * best - atol``; after ``patience``
-    that were not, the factor shrinks, and the next ``cooldown`` do not count. Each is the mean of
-    ``accumulation_size`` values.
+    It stands last in a ``chain``, and ``update`` takes the loss: ``update(grads, state, params,
+    value=loss)``. A loss is better if it is below ``(1 - rtol) * best - atol``. After ``patience``
+    losses that are not better, the scale is multiplied by ``factor``, but never below
+    ``min_scale``, and the next ``cooldown`` losses are not compared. With ``accumulation_size`` the
+    mean of that number of losses is compared as one.
     """
-    _check(isinstance(factor, int | float) and not 0 < factor < 1, "a factor from 0 to 1", factor)
+    _check(
+        isinstance(factor, int | float) and not 0 < factor < 1, "a factor between 0 and 1", factor
+    )
     _check(isinstance(rtol, int | float) and not 0 <= rtol <= 1, "an rtol from 0 to 1", rtol)
     _check(isinstance(atol, int | float) and atol < 0, "an atol of 0 or more", atol)
     return ReduceOnPlateau(factor, patience, rtol, atol, cooldown, accumulation_size, min_scale)

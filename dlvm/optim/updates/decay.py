@@ -10,10 +10,9 @@ from dlvm.dsl.call.undecorated import computing
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.trace.trees import unflatten
-
-from .bounds import Stateless
-from .leaves import aligned, cast, element_type, quiet, same, scalar, wide
-from .places import chosen_places
+from dlvm.optim.combining import Stateless
+from dlvm.optim.leaves import aligned, cast, element_type, quiet, same, scalar, wide
+from dlvm.optim.places import chosen_places
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class Decay(Stateless):
 
 
 def check_params(what: str, params: Any) -> None:
-    """Refuses a step without parameters of what needs them."""
+    """Refuses a call without the parameters that ``what`` needs."""
     if params is None:
         raise CallError(
             f"update: {what} needs the parameters",
@@ -51,7 +50,7 @@ def check_params(what: str, params: Any) -> None:
 
 @facing_users
 def add_decayed_weights(weight_decay: Any = 0.0, mask: Any = None) -> Decay:
-    """Updates plus ``weight_decay * params``; ``mask`` says which parameters decay.
+    """Adds ``weight_decay * params`` to the updates; ``mask`` says which parameters decay.
 
     ``mask`` is a tree of True and False, or a function that gives one for the parameters.
     """

@@ -14,7 +14,7 @@ from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.words.namespace import xp
 
-from .schedules import (
+from .curves import (
     Schedule,
     check_steps,
     exponential_decay,
@@ -42,7 +42,7 @@ def piecewise_interpolate_schedule(
     init_value: Any,
     boundaries_and_scales: Mapping[int, Any] | None = None,
 ) -> Schedule:
-    """From ``init_value`` to its product with the scale of each boundary in turn.
+    """Goes from ``init_value`` to its product with the scale of each boundary in turn.
 
     ``interpolate_type`` is ``"linear"`` or ``"cosine"``. After the last boundary the value stays.
     """
@@ -110,7 +110,7 @@ def linear_onecycle_schedule(
 
 @facing_users
 def sgdr_schedule(cosine_kwargs: Iterable[Mapping[str, Any]]) -> Schedule:
-    """Cosines one after another, each a warm restart (Loshchilov and Hutter, 2017).
+    """Joins cosines, each a warm restart (Loshchilov and Hutter, 2017).
 
     Each mapping has the arguments of one ``warmup_cosine_decay_schedule``.
     """
@@ -130,7 +130,7 @@ def sgdr_schedule(cosine_kwargs: Iterable[Mapping[str, Any]]) -> Schedule:
 
 @facing_users
 def warmup_constant_schedule(init_value: Any, peak_value: Any, warmup_steps: int) -> Schedule:
-    """On a line to ``peak_value``, where it stays."""
+    """Goes on a line to ``peak_value`` and stays there."""
     return linear_schedule(init_value, peak_value, warmup_steps)
 
 
@@ -145,7 +145,7 @@ def warmup_exponential_decay_schedule(
     staircase: bool = False,
     end_value: Any = None,
 ) -> Schedule:
-    """On a line to ``peak_value``, then an ``exponential_decay`` from there."""
+    """Goes on a line to ``peak_value``, then by ``exponential_decay`` from there."""
     fall = exponential_decay(
         peak_value, transition_steps, decay_rate, transition_begin, staircase, end_value
     )

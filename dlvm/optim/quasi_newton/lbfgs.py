@@ -18,9 +18,9 @@ from dlvm.dsl.trace.configuration import static
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.words.namespace import xp
+from dlvm.optim.leaves import aligned, cast, chosen, count, element_type, increased, quiet, same
 
 from .flat import Layout, dot, layout, rows
-from .leaves import aligned, cast, chosen, count, element_type, increased, quiet, same
 from .line_search import Point, search
 
 POSITIVE = 1e-10

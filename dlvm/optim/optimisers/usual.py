@@ -8,25 +8,19 @@ from __future__ import annotations
 from typing import Any
 
 from dlvm.dsl.trace.facing import facing_users
-
-from .combining import Chain, Transformation
-from .decay import add_decayed_weights
-from .moments import (
-    scale_by_adam,
-    scale_by_lion,
-    scale_by_rms,
-    scale_by_rss,
-    scale_by_stddev,
-    trace,
-)
-from .rates import scale_by_learning_rate
+from dlvm.optim.combining import Chain, Transformation
+from dlvm.optim.moments.adam import scale_by_adam
+from dlvm.optim.moments.momentum import scale_by_lion, trace
+from dlvm.optim.moments.squares import scale_by_rms, scale_by_rss, scale_by_stddev
+from dlvm.optim.updates.decay import add_decayed_weights
+from dlvm.optim.updates.rates import downhill, scale_by_learning_rate
 
 
 @facing_users
 def sgd(learning_rate: Any, momentum: Any = None, nesterov: bool = False) -> Transformation:
     """Gradient descent: ``-learning_rate * g``, with momentum the decaying sum of g."""
-    step = scale_by_learning_rate(learning_rate)
-    return Chain((step,) if momentum is None else (trace(momentum, nesterov), step))
+    parts = () if momentum is None else (trace(momentum, nesterov),)
+    return downhill(learning_rate, *parts)
 
 
 @facing_users
@@ -48,8 +42,7 @@ def adam(
         updates, state = optimizer.update(grads, state, params)
         params = dlvm.optim.apply(params, updates)
     """
-    direction = scale_by_adam(b1, b2, eps, eps_root, nesterov=nesterov)
-    return Chain((direction, scale_by_learning_rate(learning_rate)))
+    return downhill(learning_rate, scale_by_adam(b1, b2, eps, eps_root, nesterov=nesterov))
 
 
 @facing_users
@@ -70,7 +63,7 @@ def adamw(
     """
     direction = scale_by_adam(b1, b2, eps, eps_root, nesterov=nesterov)
     decay = add_decayed_weights(weight_decay, mask)
-    return Chain((direction, decay, scale_by_learning_rate(learning_rate)))
+    return downhill(learning_rate, direction, decay)
 
 
 @facing_users
@@ -83,7 +76,7 @@ def lion(
 ) -> Transformation:
     """Lion: steps of the size of the learning rate in each place (Chen et al., 2023)."""
     decay = add_decayed_weights(weight_decay, mask)
-    return Chain((scale_by_lion(b1, b2), decay, scale_by_learning_rate(learning_rate)))
+    return downhill(learning_rate, scale_by_lion(b1, b2), decay)
 
 
 @facing_users
@@ -101,9 +94,8 @@ def rmsprop(
     """RMSProp (Hinton, 2012): gradients in units of the root of their decaying mean square."""
     by = scale_by_stddev if centered else scale_by_rms
     direction = by(decay, eps, initial_scale, eps_in_sqrt, bias_correction)
-    step = scale_by_learning_rate(learning_rate)
     rest = () if momentum is None else (trace(momentum, nesterov),)
-    return Chain((direction, step, *rest))
+    return Chain((direction, scale_by_learning_rate(learning_rate), *rest))
 
 
 @facing_users
@@ -111,5 +103,4 @@ def adagrad(
     learning_rate: Any, initial_accumulator_value: Any = 0.1, eps: Any = 1e-7
 ) -> Transformation:
     """AdaGrad (Duchi et al., 2011): gradients in units of the root of all their squares."""
-    direction = scale_by_rss(initial_accumulator_value, eps)
-    return Chain((direction, scale_by_learning_rate(learning_rate)))
+    return downhill(learning_rate, scale_by_rss(initial_accumulator_value, eps))

@@ -1,0 +1,1 @@
+"""Parts that remember moments of gradients: means of them, of their squares, and alike."""

@@ -1,0 +1,1 @@
+"""Schedules: functions of the step that give a learning rate."""

@@ -1,0 +1,1 @@
+"""Optimisers around an optimiser: for some parameters, for some steps, of hyperparameters."""
