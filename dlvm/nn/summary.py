@@ -74,7 +74,7 @@ def summary(net: Any, *specs: Any, **options: Any) -> Summary:
         raise ArgumentError(
             f"summary: expected a network, a dataclass with a call, found {type(net).__name__}",
             origin=user_origin(),
-            remedy="pass a layer, such as nn.Sequential([...])",
+            remedy="make a layer of the function: nn.Sequential([net])",
         )
     notes: list[Note] = []
     watched = _watched(net, (), 0, notes)

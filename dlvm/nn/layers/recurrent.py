@@ -49,7 +49,7 @@ class _Recurrent(Layer):
             raise ArgumentError(
                 f"{type(self).__name__}: expected num_layers of 1 or more, found {num_layers!r}",
                 origin=user_origin(),
-                remedy="pass num_layers=1; bias=False stands behind it, as in PyTorch",
+                remedy="pass num_layers=1, which comes before bias, as in PyTorch",
             )
         ways = 2 if bidirectional else 1
         sizes = [in_features if n < ways else ways * hidden for n in range(num_layers * ways)]
