@@ -55,6 +55,12 @@ LAYERS = (
         "1 - 1 / (0.5 / (1 + np.exp(-X)) + 1)",
     ),
     Script(
+        "z = np.zeros((1, 1))\ndlvm.nn.ctc_loss(z[..., None], z, z, z, blank_id=-1)",
+        "write (blank_id=.*) for",
+        "z = np.zeros((1, 1))\ndlvm.nn.ctc_loss(z[..., None], z, z, z + 1, {0})",
+        "[0.0]",
+    ),
+    Script(
         "m = dlvm.nn.metrics.AUC()\nm.update(m.init(), M, I)",
         r"class: (softmax\(x\).*)",
         "from dlvm.nn import metrics, softmax\nm, x = metrics.AUC(), np.eye(2)\n"
