@@ -26,8 +26,8 @@ from .shown import Layer
 
 
 @dataclass(init=False, repr=False)
-class Conv(Layer):
-    """``conv`` with weights (*kernel_size, in // groups, out), as those of flax, and a bias."""
+class _Convolution(Layer):
+    """Weights (*kernel_size, first // groups, last), a bias, and how the window slides."""
 
     weight: Any
     bias: Any
@@ -35,6 +35,30 @@ class Conv(Layer):
     padding: int | str | tuple[int | tuple[int, int], ...] = static()
     dilation: int | tuple[int, ...] = static()
     groups: int = static()
+
+    def _begin(
+        self,
+        key: Any,
+        size: Any,
+        channels: tuple[int, int],
+        groups: int,
+        out: int | None,
+        dtype: Any,
+    ) -> None:
+        """The first weights from and to numbers of channels, and ``out`` numbers as a bias."""
+        window, (first, last) = _window(type(self).__name__, size), channels
+        _check_groups(type(self).__name__, first, last, groups)
+        shape = (*window, first // groups, last)
+        fan = math.prod(shape[:-1])
+        keys = keys_of(key, 2)
+        self.weight = evenly(keys[0], shape, fan, dtype)
+        self.bias = None if out is None else evenly(keys[1], (out,), fan, dtype)
+        self.groups = groups
+
+
+@dataclass(init=False, repr=False)
+class Conv(_Convolution):
+    """``conv`` with weights (*kernel_size, in // groups, out), as those of flax, and a bias."""
 
     @facing_users
     def __init__(
@@ -51,15 +75,9 @@ class Conv(Layer):
         dtype: Any = "f32",
     ) -> None:
         """The first parameters."""
-        window = _window("Conv", kernel_size)
-        _check_groups("Conv", in_channels, out_channels, groups)
-        shape = (*window, in_channels // groups, out_channels)
-        fan = math.prod(shape[:-1])
-        first, second = keys_of(key, 2)
-        self.weight = evenly(first, shape, fan, dtype)
-        self.bias = evenly(second, (out_channels,), fan, dtype) if bias else None
+        channels, out = (in_channels, out_channels), out_channels if bias else None
+        self._begin(key, kernel_size, channels, groups, out, dtype)
         self.stride, self.padding, self.dilation = map(_fixed, (stride, padding, dilation))
-        self.groups = groups
 
     def __call__(self, x: Any) -> Any:
         """Images (batch, *space, in) as images (batch, *space, out)."""
@@ -68,19 +86,13 @@ class Conv(Layer):
 
 
 @dataclass(init=False, repr=False)
-class ConvTranspose(Layer):
+class ConvTranspose(_Convolution):
     """``conv_transpose`` with PyTorch's meaning, and a bias: the transpose of ``conv``.
 
     The weights are (*kernel_size, out // groups, in), those of the ``conv`` that is transposed.
     """
 
-    weight: Any
-    bias: Any
-    stride: int | tuple[int, ...] = static()
-    padding: int | str | tuple[int | tuple[int, int], ...] = static()
     output_padding: int | tuple[int, ...] = static()
-    groups: int = static()
-    dilation: int | tuple[int, ...] = static()
 
     @facing_users
     def __init__(
@@ -98,15 +110,10 @@ class ConvTranspose(Layer):
         dtype: Any = "f32",
     ) -> None:
         """The first parameters."""
-        window = _window("ConvTranspose", kernel_size)
-        _check_groups("ConvTranspose", in_channels, out_channels, groups)
-        shape = (*window, out_channels // groups, in_channels)
-        fan = math.prod(shape[:-1])
-        first, second = keys_of(key, 2)
-        self.weight = evenly(first, shape, fan, dtype)
-        self.bias = evenly(second, (out_channels,), fan, dtype) if bias else None
+        channels, out = (out_channels, in_channels), out_channels if bias else None
+        self._begin(key, kernel_size, channels, groups, out, dtype)
         self.stride, self.padding, self.dilation = map(_fixed, (stride, padding, dilation))
-        self.output_padding, self.groups = _fixed(output_padding), groups
+        self.output_padding = _fixed(output_padding)
 
     def __call__(self, x: Any) -> Any:
         """Images (batch, *space, in) as larger images (batch, *space, out)."""
@@ -143,12 +150,18 @@ def _fixed(option: Any) -> Any:
 
 
 @dataclass(repr=False)
-class MaxPool(Layer):
-    """``max_pool`` of windows over the spatial axes."""
+class _Pool(Layer):
+    """Windows over the spatial axes."""
 
     kernel_size: int | tuple[int, ...] = static()
     stride: int | tuple[int, ...] | None = static(default=None)
     padding: int | str | tuple[int | tuple[int, int], ...] = static(default=0)
+
+
+@dataclass(repr=False)
+class MaxPool(_Pool):
+    """``max_pool`` of windows over the spatial axes."""
+
     dilation: int | tuple[int, ...] = static(default=1)
 
     def __call__(self, x: Any) -> Any:
@@ -157,12 +170,9 @@ class MaxPool(Layer):
 
 
 @dataclass(repr=False)
-class AvgPool(Layer):
+class AvgPool(_Pool):
     """``avg_pool`` of windows over the spatial axes."""
 
-    kernel_size: int | tuple[int, ...] = static()
-    stride: int | tuple[int, ...] | None = static(default=None)
-    padding: int | str | tuple[int | tuple[int, int], ...] = static(default=0)
     count_include_pad: bool = static(default=True)
 
     def __call__(self, x: Any) -> Any:
