@@ -115,7 +115,7 @@ class Accuracy(Counted):
 class TopK(Counted):
     """The share of labels among the ``k`` classes with the highest scores.
 
-    Classes with the same score as the label's come after it.
+    Classes with the same score as the label's come after it; those with NaN come before it.
     """
 
     k: Annotated[int, static] = 5
@@ -123,13 +123,17 @@ class TopK(Counted):
     def _right(self, predictions: Any, labels: Any) -> Any:
         _check_scores("TopK", predictions, labels)
         own = xp.take_along_axis(predictions, xp.expand_dims(labels, -1), -1)
-        above = xp.sum(xp.astype(xp.greater(predictions, own), "i64"), axis=-1)
+        above = xp.logical_not(xp.less_equal(predictions, own))
+        above = xp.sum(xp.astype(above, "i64"), axis=-1)
         return xp.less(above, self.k)
 
 
 @dataclass(frozen=True)
 class Confusion:
-    """How many examples of each class, in rows, are taken for each class, in columns."""
+    """How many examples of each class, in rows, are taken for each class, in columns.
+
+    An example whose label or prediction is no class, such as -1, is not counted.
+    """
 
     classes: Annotated[int, static]
 

@@ -8,7 +8,7 @@ from typing import Any
 from dlvm.base.errors import ArgumentError
 from dlvm.dsl.arrays.creation import below
 from dlvm.dsl.elements.eager import exported
-from dlvm.dsl.trace.operands import staged
+from dlvm.dsl.trace.operands import shown_shape, staged
 from dlvm.dsl.trace.scopes import is_sequence, user_origin
 from dlvm.dsl.words.namespace import xp
 from dlvm.ir import Dim
@@ -65,12 +65,23 @@ def _sizes(x: Any, axes: tuple[int, ...], size: Any, scale: Any) -> list[tuple[D
             origin=user_origin(),
             remedy="write scale_factor=2",
         )
+    _check_there(x, axes, size)
     if size is None:
         scales = [Fraction(s).limit_denominator(10**6) for s in row]
         return [(_scaled(x.type.shape[a], s), 1 / s) for a, s in zip(axes, scales, strict=True)]
     return [
         (int(n), Fraction(_known(x.type.shape[a]), int(n))) for a, n in zip(axes, row, strict=True)
     ]
+
+
+def _check_there(x: Any, axes: tuple[int, ...], size: Any) -> None:
+    """An axis without places is scaled to none, and to no other size."""
+    if size is not None and 0 in [x.type.shape[axis] for axis in axes]:
+        raise ArgumentError(
+            f"interpolate: images of shape {shown_shape(x.type.shape)} have no places to take",
+            origin=user_origin(),
+            remedy="pass images with one place or more along each spatial axis",
+        )
 
 
 def _counts(n: Any, word: str) -> bool:

@@ -116,3 +116,34 @@ def test_ctc_of_infinite_logits_and_of_a_blank_that_is_no_class():
     for blank in (-1, 3):
         with pytest.raises(ArgumentError, match="a blank_id from 0 to 2"):
             nn.ctc_loss(logits, *args, blank_id=blank)
+
+
+def test_what_is_in_one_window_does_not_reach_another():
+    x = np.arange(10.0).reshape(1, 10, 1)
+    x[0, :2, 0] = np.nan, np.inf
+    np.testing.assert_array_equal(nn.adaptive_avg_pool(x, 3).ravel(), [np.nan, 4.5, 7.5])
+    np.testing.assert_array_equal(nn.adaptive_avg_pool(x[:, 1:], 3).ravel(), [np.inf, 5, 8])
+
+
+def test_bags_of_halves_are_summed_wide_and_the_largest_may_be_infinite():
+    table = np.full((2, 1), 6e4, np.float16)
+    ids = np.array([[0, 1], [1, 1]])
+    assert (nn.embedding_bag(table, ids) == table).all()
+    lowest = np.full((2, 1), -np.inf, np.float16)
+    assert (nn.embedding_bag(lowest, ids, "max") == lowest).all()
+    ints = np.array([[1], [4]])
+    assert nn.embedding_bag(ints, ids[:1]) == 2.5 and nn.embedding_bag(ints, ids[:1], "max") == 4
+
+
+def test_a_score_of_nan_is_not_right():
+    top = nn.metrics.TopK(1)
+    scores = np.array([[np.nan, 1.0], [1.0, np.nan], [2.0, 1.0]])
+    assert top.compute(top.update(top.init(), scores, np.zeros(3, int))) == 1 / 3
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_images_without_places_have_no_other_size(mode):
+    x = np.ones((2, 0, 3))
+    assert nn.interpolate(x, None, 2, mode).shape == (2, 0, 3)
+    with pytest.raises(ArgumentError, match="no places to take"):
+        nn.interpolate(x, 3, None, mode)
