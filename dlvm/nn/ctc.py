@@ -1,4 +1,4 @@
-"""Connectionist temporal classification: labels whose places in a sequence are not known."""
+"""Connectionist temporal classification: a loss for labels that are not aligned with the steps."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def ctc_loss(
     log_epsilon: float = -1e5,
     reduction: str = "none",
 ) -> Any:
-    """Minus the log-probability of labels, over all ways to place them (Graves et al., 2006).
+    """Minus the log-probability of the labels, summed over all alignments (Graves et al., 2006).
 
-    Logits are (examples, steps, classes) and labels (examples, length); paddings of the first two
-    axes are 1 after the end and 0 before it. Class ``blank_id`` stands for no label: repeated
-    classes without one between them are one label. ``log_epsilon`` takes the place of log(0), so
-    that labels which do not fit have a large loss instead of an infinite one.
+    Logits are (examples, steps, classes) and labels (examples, length). The paddings of both have
+    two axes, and are 0 up to the end of an example and 1 after it. Class ``blank_id`` stands for no
+    label: repeated classes without one between them are one label. ``log_epsilon`` takes the place
+    of log(0), so that labels which do not fit have a large loss instead of an infinite one.
     """
     _check(logits, logit_paddings, labels, label_paddings)
     _check_blank(blank_id, shape_of(plain(logits))[-1])
@@ -49,9 +49,9 @@ def ctc_loss(
 
 
 def _done(logs: Any, ended: Any, numbers: Any, blank_id: int, log_epsilon: float) -> Any:
-    """The log-probability that all steps mean the first n labels: (examples, length + 1).
+    """The log-probability that all steps together emit the first n labels: (examples, length + 1).
 
-    Log-probabilities of classes are (steps, examples, classes).
+    ``logs``, the log-probabilities of the classes, are (steps, examples, classes).
     """
     steps, examples, _ = logs.shape
     length, kind = numbers.shape[1], logs.dtype
@@ -65,10 +65,10 @@ def _done(logs: Any, ended: Any, numbers: Any, blank_id: int, log_epsilon: float
 
 
 def _ways(numbers: Any, log_epsilon: float, kind: Any) -> tuple[Any, Any]:
-    """What a label adds before the next one, right after it and after a blank: 0 if it may be.
+    """The log-weight of a transition from each label: directly to the next one, and to a blank.
 
-    The same label again follows a blank only. A blank before another label is counted with those
-    that come right after it.
+    It is 0 for a transition that is allowed. A label that is repeated must follow a blank; the
+    blank before a different label is counted with the direct transition.
     """
     count, length = numbers.shape
     same = xp.equal(numbers[:, :-1], numbers[:, 1:])
@@ -78,7 +78,7 @@ def _ways(numbers: Any, log_epsilon: float, kind: Any) -> tuple[Any, Any]:
 
 
 def _step(right_after: Any, after_blank: Any) -> Callable[..., Any]:
-    """The next log-probabilities that n labels are done: by a blank, and by the n-th label."""
+    """One step of the forward algorithm: n labels are emitted, the last step a blank or a label."""
 
     def step(carry: Any, row: Any) -> Any:
         blank, label = carry
@@ -93,7 +93,7 @@ def _step(right_after: Any, after_blank: Any) -> Callable[..., Any]:
 
 
 def _arrived(blank: Any, label: Any) -> Any:
-    """After n labels: from a blank, or right from the n-th label."""
+    """The log-probability of n labels, whether the last step is a blank or the n-th label."""
     return xp.concat([blank[:, :1], xp.logaddexp(blank[:, 1:], label)], axis=1)
 
 

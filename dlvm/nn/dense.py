@@ -72,7 +72,7 @@ MODES = ("mean", "sum", "max")
 def embedding_bag(
     table: Any, ids: Any, mode: str = "mean", weights: Any = None, lengths: Any = None
 ) -> Any:
-    """The mean, the sum or the largest of the rows of a table for bags (..., N) of integers.
+    """The mean, the sum or the maximum of the rows of a table that bags (..., N) of integers name.
 
     ``weights`` (..., N) multiply the rows of a sum. Of each bag the first ``lengths`` (...) count.
     A bag of no integers gives 0.

@@ -1,4 +1,4 @@
-"""Losses of margins, angles, overlaps and counts, beside those of ``distances``."""
+"""Losses other than differences and cross-entropies: hinge, likelihoods, angles, focal, Dice."""
 
 from __future__ import annotations
 
@@ -75,9 +75,9 @@ def poisson_nll_loss(
 def cosine_similarity(
     predictions: Any, targets: Any, *, epsilon: float = 0.0, axis: int = -1
 ) -> Any:
-    """The cosine of the angle of vectors along ``axis``; 0 where one of them is 0.
+    """The cosine of the angle between vectors along ``axis``; 0 where one of them is 0.
 
-    Squares of norms are at least ``epsilon``.
+    A squared norm below ``epsilon`` counts as ``epsilon``.
     """
     near, kind = _cosine("cosine_similarity", predictions, targets, epsilon, axis)
     return xp.astype(near, kind)
@@ -119,9 +119,10 @@ def sigmoid_focal_loss(
     gamma: float = 2.0,
     reduction: str = "none",
 ) -> Any:
-    """Binary cross-entropy times ``(1 - p) ** gamma``, with the probability p of what is true.
+    """Binary cross-entropy times ``(1 - p) ** gamma``, p the probability of the true label.
 
-    ``alpha`` is the weight of positive labels, and 1 less it that of others (Lin et al., 2017).
+    ``alpha`` is the weight of positive labels, and ``1 - alpha`` that of negative ones (Lin et al.,
+    2017).
     """
     x, t, kind = predicted("sigmoid_focal_loss", logits, labels)
     missed = sigmoid(x) * (1 - t) + sigmoid(xp.negative(x)) * t
@@ -146,13 +147,14 @@ def dice_loss(
     axis: int | tuple[int, ...] | None = None,
     reduction: str = "none",
 ) -> Any:
-    """For each example, 1 less the overlap of probabilities and targets, the mean over classes.
+    """For each example, ``1 - overlap`` of probabilities and targets, averaged over classes.
 
     Logits and one-hot targets have the shape (examples, ..., classes); the overlap is summed over
-    ``axis``, by default all axes between. Of one class the logits are those of a sigmoid. ``alpha``
-    and ``beta`` weigh what is found wrongly and what is missed: 0.5 for both is the Dice
-    coefficient, 1 the Jaccard index (Salehi et al., 2017). ``ignore_background`` leaves out the
-    first class, and without ``apply_softmax`` predictions are probabilities.
+    ``axis``, by default over all axes between these two. The logit of a single class goes through a
+    sigmoid. ``alpha`` and ``beta`` are the weights of false positives and of false negatives: 0.5
+    for both is the Dice coefficient, 1 the Jaccard index (Salehi et al., 2017).
+    ``ignore_background`` leaves out the first class, and without ``apply_softmax`` predictions are
+    probabilities.
     """
     shares, truth, kind = predicted("dice_loss", predictions, targets)
     shape = shape_of(plain(predictions))

@@ -52,7 +52,7 @@ class AucState(NamedTuple):
 
 @dataclass(frozen=True)
 class Mean:
-    """The mean of all values, such as losses, or a weighted one."""
+    """The mean, or the weighted mean, of all values, such as losses."""
 
     @computing
     def init(self) -> MeanState:
@@ -164,10 +164,10 @@ class Confusion:
 
 @dataclass(frozen=True)
 class ByClass(Confusion, ABC):
-    """A share for each class, by the matrix of a ``Confusion``.
+    """A share for each class, computed from the matrix of a ``Confusion``.
 
-    The average is ``"macro"``, the mean over classes, ``"micro"``, of all examples together, or
-    None, one for each class. The share of a class that is never met is 0.
+    ``average`` is ``"macro"`` for the mean over classes, ``"micro"`` for the share of all examples
+    together, or None for one share of each class. A class without examples has the share 0.
     """
 
     classes: Annotated[int, static] = 2
@@ -196,7 +196,7 @@ class ByClass(Confusion, ABC):
 
     @abstractmethod
     def _share(self, right: Any, found: Any, there: Any) -> tuple[Any, Any]:
-        """What is divided by what, of the examples that are right, found, and there."""
+        """Numerator and denominator, from the numbers of true positives, predictions and labels."""
 
 
 class Precision(ByClass):
@@ -224,8 +224,8 @@ class F1(ByClass):
 class AUC:
     """The area under the receiver operating characteristic, of probabilities in ``bins`` bins.
 
-    It is the probability that a positive example has a higher score than a negative one; scores in
-    one bin count as equal, by a half.
+    It is the probability that a positive example has a higher score than a negative one, in which
+    two scores in one bin count by half.
     """
 
     bins: Annotated[int, static] = 1000

@@ -108,7 +108,7 @@ def adaptive_max_pool(x: Any, output_size: Any, layout: Any = "channels_last") -
 
 
 def _adaptive(name: str, x: Any, sizes: Any, layout: Any) -> list[tuple[int, int]]:
-    """The spatial axes that change, and how many windows cover each."""
+    """The spatial axes that are pooled, each with its number of windows."""
     axes = spatial_axes(name, x.ndim, layout)
     row = tuple(sizes) if is_sequence(sizes) else (sizes,) * len(axes)
     if len(row) != len(axes) or not all(n is None or (whole(n) and n > 0) for n in row):
@@ -123,8 +123,8 @@ def _adaptive(name: str, x: Any, sizes: Any, layout: Any) -> list[tuple[int, int
         extent = x.type.shape[axis]
         if size > 1 and not isinstance(extent, int):
             raise ArgumentError(
-                f"{name}: {size} windows over an axis of open size {extent} have sizes that depend "
-                "on it",
+                f"{name}: the sizes of {size} windows over an axis of open size {extent} are not "
+                "known before the call",
                 origin=user_origin(),
                 remedy="write output_size=1, or state the size of the axis",
             )

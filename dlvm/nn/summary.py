@@ -1,4 +1,4 @@
-"""A table of the layers of a network: what each gives, holds and computes.
+"""A table of the layers of a network: the shape of the result, the parameters and the flops.
 
 The network is traced once on arguments of given types. Each layer is replaced by a copy of a class
 of its own whose call notes the types of its arguments and of its result.
@@ -27,7 +27,7 @@ Path = tuple[Any, ...]
 
 @dataclass
 class Row:
-    """One layer: its path from the layer that it is in, and the shape that its last call gave."""
+    """One layer: its path from the layer that contains it, and the shape of its last result."""
 
     name: str
     kind: str
@@ -87,9 +87,9 @@ def summary(net: Any, *specs: Any, **options: Any) -> Summary:
 
 @dataclass
 class Note:
-    """What is known of one layer: where it is, itself, and the shape and the flops of its calls.
+    """A layer, the shape of the last result of a call, and the flops of all calls.
 
-    The path leads to it from the layer that it is in.
+    The path leads to the layer from the one that contains it.
     """
 
     path: Path
@@ -118,7 +118,7 @@ def _is_named(node: Any) -> bool:
 
 
 def _watched(node: Any, path: Path, depth: int, notes: list[Note]) -> Any:
-    """A copy of a network, whose layers note their calls."""
+    """A copy of a network whose layers record their calls in ``notes``."""
     cls: type[Any] = node.__class__
     if not _is_named(node) and not _is(node, dict) and cls not in (tuple, list):
         return node
@@ -155,7 +155,7 @@ def _with_parts(node: Any, cls: type, parts: dict[Any, Any]) -> Any:
 
 
 def _noting(cls: type, note: Note) -> type:
-    """A class of the same name and meaning whose calls are noted."""
+    """A subclass of the same name whose calls are recorded in the note."""
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         builder = here().builder

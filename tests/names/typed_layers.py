@@ -99,6 +99,12 @@ LAYERS = (
         "[(3, 3, 1, 1), (3, 1, 1)]",
     ),
     Script(
+        "dlvm.nn.Flatten()(X)",
+        r"write (nn\.Flatten\(.*\))",
+        "from dlvm import nn\n{0}(M)",
+        "M.ravel()",
+    ),
+    Script(
         "dlvm.nn.Sequential([dlvm.nn.BatchNorm(2)])(np.eye(2), state=1)",
         r"pass (state=.*?),",
         "net = dlvm.nn.Sequential([dlvm.nn.BatchNorm(2, dtype='f64')])\nnet(np.eye(2), {0})[0]",

@@ -205,7 +205,7 @@ class PReLU(_Activation):
 
     @facing_users
     def __init__(self, num_parameters: int = 1, init: float = 0.25, dtype: Any = "f32") -> None:
-        """The first parameters."""
+        """Sets the initial parameters."""
         self.weight = constant(init)(None, (num_parameters,), dtype)
 
     run = staticmethod(prelu)
@@ -243,7 +243,7 @@ class GatedMLP(Layer):
         bias: bool = False,
         dtype: Any = "f32",
     ) -> None:
-        """The first parameters."""
+        """Sets the initial parameters."""
         keys = keys_of(key, 3)
         self.gate = Linear(keys[0], features, hidden, bias, dtype)
         self.up = Linear(keys[1], features, hidden, bias, dtype)

@@ -1,7 +1,7 @@
-"""Layers of images, whose channels come last: convolutions, pools and other sizes.
+"""Layers of images whose channels come last: convolutions, pooling and resizing.
 
 Options have PyTorch's names and order. A kernel size that is one number is a square window over
-two spatial axes; a tuple has one number for each axis, and says so how many there are.
+two spatial axes. A tuple has one number for each spatial axis, of which there are one to three.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 from dlvm.base.errors import ArgumentError
 from dlvm.dsl.trace.configuration import static
 from dlvm.dsl.trace.facing import facing_users
+from dlvm.dsl.trace.operands import shown_shape
 from dlvm.dsl.trace.scopes import is_sequence, user_origin
 from dlvm.dsl.words.namespace import xp
 from dlvm.ir.dims import product
@@ -74,7 +75,7 @@ class Conv(_Convolution):
         bias: bool = True,
         dtype: Any = "f32",
     ) -> None:
-        """The first parameters."""
+        """Sets the initial parameters."""
         channels, out = (in_channels, out_channels), out_channels if bias else None
         self._begin(key, kernel_size, channels, groups, out, dtype)
         self.stride, self.padding, self.dilation = map(_fixed, (stride, padding, dilation))
@@ -109,7 +110,7 @@ class ConvTranspose(_Convolution):
         dilation: Any = 1,
         dtype: Any = "f32",
     ) -> None:
-        """The first parameters."""
+        """Sets the initial parameters."""
         channels, out = (out_channels, in_channels), out_channels if bias else None
         self._begin(key, kernel_size, channels, groups, out, dtype)
         self.stride, self.padding, self.dilation = map(_fixed, (stride, padding, dilation))
@@ -212,8 +213,15 @@ class Flatten(Layer):
     def __call__(self, x: Any) -> Any:
         """The same elements along fewer axes."""
         x = xp.asarray(x)
-        first, last = (d % max(x.ndim, 1) for d in (self.start_dim, self.end_dim))
-        shape = xp.shape(x)
+        shape, rank = xp.shape(x), x.ndim
+        first, last = (d + rank if d < 0 else d for d in (self.start_dim, self.end_dim))
+        if not 0 <= first <= last < rank:
+            raise ArgumentError(
+                f"Flatten: x of shape {shown_shape(shape)} has no axes from {self.start_dim} to "
+                f"{self.end_dim}",
+                origin=user_origin(),
+                remedy="for rows without examples write nn.Flatten(0)",
+            )
         return xp.reshape(x, (*shape[:first], product(shape[first : last + 1]), *shape[last + 1 :]))
 
 
@@ -227,5 +235,5 @@ class Upsample(Layer):
     align_corners: bool = static(default=False)
 
     def __call__(self, x: Any) -> Any:
-        """Images of the other size."""
+        """The images, resized."""
         return interpolate(x, self.size, self.scale_factor, self.mode, self.align_corners)

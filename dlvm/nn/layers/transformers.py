@@ -24,7 +24,7 @@ class MultiHeadAttention(Layer):
     """``multi_head_attention`` of rows of some features, with a bias in each projection.
 
     ``num_kv_heads``, which divides ``num_heads``, lets several heads share keys and values.
-    ``rotary`` turns queries and keys by their positions.
+    ``rotary`` rotates queries and keys by angles that grow with their positions.
     """
 
     query: dict[str, Any]
@@ -44,7 +44,7 @@ class MultiHeadAttention(Layer):
         num_kv_heads: int | None = None,
         rotary: bool = False,
     ) -> None:
-        """The first parameters."""
+        """Sets the initial parameters."""
         if num_heads < 1 or features % num_heads:
             raise UserError(
                 f"MultiHeadAttention: {features} features don't make {num_heads} heads of one size",
@@ -72,9 +72,9 @@ class MultiHeadAttention(Layer):
         is_causal: bool = False,
         cache: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Rows (B, T, E) or (T, E); without a key and a value, of attention to themselves.
+        """Attends from rows (B, T, E) or (T, E) to a key and a value, which are the rows if None.
 
-        With a cache, the rows that follow those in it, and the cache with them behind.
+        With a cache the rows follow those in it, and the result is ``(y, cache)``.
         """
         params = {"query": self.query, "key": self.key, "value": self.value, "out": self.out}
         options: dict[str, Any] = {"is_causal": is_causal, "cache": cache}
@@ -142,7 +142,7 @@ class _TransformerLayer(Layer):
         bias: bool = True,
         dtype: Any = "f32",
     ) -> None:
-        """The first parameters."""
+        """Sets the initial parameters."""
         keys, norm = keys_of(key, 4), (d_model, layer_norm_eps, bias, dtype)
         self.attention = MultiHeadAttention(keys[0], nhead, d_model, bias, dtype)
         self.linear1 = Linear(keys[1], d_model, dim_feedforward, bias, dtype)
@@ -179,7 +179,7 @@ class TransformerEncoderLayer(_TransformerLayer):
     """Attention of rows to themselves and a perceptron, each added to its rows and normalised.
 
     ``norm_first`` normalises what goes into each instead of what comes out. The options are
-    PyTorch's; attention's weights are not dropped.
+    PyTorch's; there is no dropout of the weights of attention.
     """
 
     takes_key: ClassVar[bool] = True
@@ -232,7 +232,7 @@ class TransformerDecoderLayer(_TransformerLayer):
 
 
 class _Drops:
-    """Dropout with a key of its own for each use; none of a rate of 0."""
+    """Dropout with another key at each call; without a key if the rate is 0."""
 
     def __init__(self, dropout: Dropout, key: Any, training: bool, count: int) -> None:
         self.dropout, self.training = dropout, training and dropout.rate > 0
