@@ -28,7 +28,15 @@ from .attention import dot_product_attention, multi_head_attention, rotary
 from .convolution import conv, conv_transpose
 from .ctc import ctc_loss
 from .dense import dense, embedding, embedding_bag
-from .distances import binary_cross_entropy_with_logits, huber_loss, kl_div, l1_loss, mse_loss
+from .distances import (
+    binary_cross_entropy_with_logits,
+    huber_loss,
+    kl_div,
+    l1_loss,
+    log_cosh,
+    mse_loss,
+    smooth_l1_loss,
+)
 from .dropout import dropout
 from .layers.activations import (
     CELU,
@@ -89,10 +97,8 @@ from .margins import (
     dice_loss,
     gaussian_nll_loss,
     hinge_loss,
-    log_cosh,
     poisson_nll_loss,
     sigmoid_focal_loss,
-    smooth_l1_loss,
 )
 from .normalised import log_softmax, one_hot, softmax
 from .norms import batch_norm, group_norm, layer_norm, rms_norm

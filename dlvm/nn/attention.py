@@ -157,7 +157,7 @@ def _cached(cache: Mapping[str, Any], k: Any, v: Any) -> tuple[Any, dict[str, An
             "multi_head_attention: expected a cache with a key, a value and an index, found "
             f"{[*map(str, cache)]!r:.60}",
             origin=user_origin(),
-            remedy="take that of nn.MultiHeadAttention.init_cache(batch, length)",
+            remedy="pass that of a nn.MultiHeadAttention: layer.init_cache(batch, length)",
         )
     steps = shape_of(plain(k))[-3]
     places = xp.add(below(steps), cache["index"])

@@ -11,6 +11,8 @@ from dlvm.dsl.trace.operands import known_dtype, plain, shape_of, shown_shape
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.words.namespace import xp
 
+from .precision import wide
+
 
 @exported("nn.dense")
 def dense(x: Any, w: Any, b: Any = None) -> Any:
@@ -70,7 +72,7 @@ MODES = ("mean", "sum", "max")
 def embedding_bag(
     table: Any, ids: Any, mode: str = "mean", weights: Any = None, lengths: Any = None
 ) -> Any:
-    """The mean, the sum or the largest of the rows of a table for bags (..., N) of integers.
+    """The mean, the sum or the maximum of the rows of a table that bags (..., N) of integers name.
 
     ``weights`` (..., N) multiply the rows of a sum. Of each bag the first ``lengths`` (...) count.
     A bag of no integers gives 0.
@@ -82,15 +84,16 @@ def embedding_bag(
             origin=user_origin(),
             remedy="write mode='sum'",
         )
-    rows = embedding(table, ids)
+    kind = known_dtype(xp.asarray(table).dtype)
+    rows = wide(embedding(table, ids), kind)
     if weights is not None:
         rows = rows * xp.expand_dims(xp.astype(weights, rows.dtype), -1)
     size = shape_of(plain(ids))[-1]
     held = xp.asarray(size) if lengths is None else xp.expand_dims(xp.minimum(lengths, size), -1)
     counts = xp.expand_dims(xp.less(below(size), held), -1)
     if mode == "max":
-        least = float(xp.finfo(known_dtype(rows.dtype)).min)
-        largest = xp.max(xp.where(counts, rows, least), axis=-2, initial=least)
-        return xp.where(xp.greater(held, 0), largest, 0)
+        largest = xp.max(xp.where(counts, rows, kind.lowest), axis=-2, initial=kind.lowest)
+        return xp.astype(xp.where(xp.greater(held, 0), largest, 0), kind)
     total = xp.sum(xp.where(counts, rows, 0), axis=-2)
-    return total if mode == "sum" else total / xp.astype(xp.maximum(held, 1), total.dtype)
+    found = total if mode == "sum" else total / xp.astype(xp.maximum(held, 1), total.dtype)
+    return xp.astype(found, kind) if kind.is_float else found

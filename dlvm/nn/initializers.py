@@ -144,9 +144,10 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = "f32") -> I
     @facing_users
     def init(key: Any, shape: Sequence[int], dtype: Any = dtype) -> Any:
         sizes = tuple(shape)
-        if len(sizes) < 2:
+        if len(sizes) < 2 or not -len(sizes) <= column_axis < len(sizes):
             raise ShapeError(
-                f"initializers.orthogonal: expected a shape of two axes or more, found {sizes}",
+                "initializers.orthogonal: expected a shape of two axes or more, among which is the "
+                f"column axis {column_axis}, found {sizes}",
                 origin=user_origin(),
                 remedy="for a vector take initializers.normal(0.1)",
             )

@@ -13,6 +13,7 @@ from dlvm.ir import Dim, DType
 from dlvm.ir.equations import unequal
 
 from .normalised import log_softmax, log_total, shifted
+from .precision import float_of, wide
 from .reductions import reduced
 
 
@@ -38,10 +39,13 @@ def cross_entropy(
     too, ends the call with an error, in which a negative label is less by the number of classes.
     """
     rank = _rank(logits, axis)
+    probabilities = _are_probabilities(logits, labels)
+    kind = float_of(logits, labels) if probabilities else float_of(logits)
+    logits = wide(logits, kind)
     weight = None if weight is None else _along(weight, logits, axis, rank)
-    if _are_probabilities(logits, labels):
-        losses = _of_probabilities(logits, labels, axis, weight, label_smoothing)
-        return reduced("cross_entropy", losses, reduction)
+    if probabilities:
+        losses = _of_probabilities(logits, wide(labels, kind), axis, weight, label_smoothing)
+        return reduced("cross_entropy", losses, reduction, kind=kind)
     _check_labels(logits, labels, axis)
     seen = None if ignore_index is None else xp.not_equal(labels, ignore_index)
     labels = labels if seen is None else xp.where(seen, labels, 0)
@@ -51,7 +55,7 @@ def cross_entropy(
     if seen is not None:
         losses = xp.where(seen, losses, 0)
         factors = xp.astype(seen, losses.dtype) if factors is None else xp.where(seen, factors, 0)
-    return reduced("cross_entropy", losses, reduction, factors)
+    return reduced("cross_entropy", losses, reduction, factors, kind=kind)
 
 
 def _of_labels(logits: Any, places: Any, axis: int, weight: Any, smoothing: float) -> Any:

@@ -52,7 +52,7 @@ class AucState(NamedTuple):
 
 @dataclass(frozen=True)
 class Mean:
-    """The mean of all values, such as losses, or a weighted one."""
+    """The mean, or the weighted mean, of all values, such as losses."""
 
     @computing
     def init(self) -> MeanState:
@@ -115,7 +115,7 @@ class Accuracy(Counted):
 class TopK(Counted):
     """The share of labels among the ``k`` classes with the highest scores.
 
-    Classes with the same score as the label's come after it.
+    Classes with the same score as the label's come after it; those with NaN come before it.
     """
 
     k: Annotated[int, static] = 5
@@ -123,13 +123,17 @@ class TopK(Counted):
     def _right(self, predictions: Any, labels: Any) -> Any:
         _check_scores("TopK", predictions, labels)
         own = xp.take_along_axis(predictions, xp.expand_dims(labels, -1), -1)
-        above = xp.sum(xp.astype(xp.greater(predictions, own), "i64"), axis=-1)
+        above = xp.logical_not(xp.less_equal(predictions, own))
+        above = xp.sum(xp.astype(above, "i64"), axis=-1)
         return xp.less(above, self.k)
 
 
 @dataclass(frozen=True)
 class Confusion:
-    """How many examples of each class, in rows, are taken for each class, in columns."""
+    """How many examples of each class, in rows, are taken for each class, in columns.
+
+    An example whose label or prediction is no class, such as -1, is not counted.
+    """
 
     classes: Annotated[int, static]
 
@@ -160,10 +164,10 @@ class Confusion:
 
 @dataclass(frozen=True)
 class ByClass(Confusion, ABC):
-    """A share for each class, by the matrix of a ``Confusion``.
+    """A share for each class, computed from the matrix of a ``Confusion``.
 
-    The average is ``"macro"``, the mean over classes, ``"micro"``, of all examples together, or
-    None, one for each class. The share of a class that is never met is 0.
+    ``average`` is ``"macro"`` for the mean over classes, ``"micro"`` for the share of all examples
+    together, or None for one share of each class. A class without examples has the share 0.
     """
 
     classes: Annotated[int, static] = 2
@@ -192,7 +196,7 @@ class ByClass(Confusion, ABC):
 
     @abstractmethod
     def _share(self, right: Any, found: Any, there: Any) -> tuple[Any, Any]:
-        """What is divided by what, of the examples that are right, found, and there."""
+        """Numerator and denominator, from the numbers of true positives, predictions and labels."""
 
 
 class Precision(ByClass):
@@ -220,8 +224,8 @@ class F1(ByClass):
 class AUC:
     """The area under the receiver operating characteristic, of probabilities in ``bins`` bins.
 
-    It is the probability that a positive example has a higher score than a negative one; scores in
-    one bin count as equal, by a half.
+    It is the probability that a positive example has a higher score than a negative one, in which
+    two scores in one bin count by half.
     """
 
     bins: Annotated[int, static] = 1000

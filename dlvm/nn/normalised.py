@@ -1,7 +1,8 @@
 """Probabilities from scores, which are shifted so that the largest is 0.
 
 A shift changes no probability, so no derivative flows through it. Without it the logarithm of
-the sum would carry the rounding error of the largest score.
+the sum would carry the rounding error of the largest score. Half precisions are computed in f32 and
+rounded once: in f16 a sum over 65,520 classes would overflow.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from dlvm.dsl.elements.eager import exported
 from dlvm.dsl.trace.accidents import of_default
 from dlvm.dsl.trace.defaults import default_float
 from dlvm.dsl.words.namespace import xp
+
+from .precision import float_of, wide
 
 
 def shifted(x: Any, axis: int) -> Any:
@@ -28,15 +31,18 @@ def log_total(rest: Any, axis: int, keepdims: bool = True) -> Any:
 @exported("nn.log_softmax")
 def log_softmax(x: Any, axis: int = -1) -> Any:
     """``x - log(sum(exp(x)))`` along an axis."""
-    rest = shifted(x, axis)
-    return xp.subtract(rest, log_total(rest, axis))
+    kind = float_of(x)
+    rest = shifted(wide(x, kind), axis)
+    return xp.astype(xp.subtract(rest, log_total(rest, axis)), kind)
 
 
 @exported("nn.softmax")
 def softmax(x: Any, axis: int = -1) -> Any:
     """``exp(x) / sum(exp(x))`` along an axis."""
-    powers = xp.exp(shifted(x, axis))
-    return xp.multiply(powers, xp.divide(1, xp.sum(powers, axis=axis, keepdims=True)))
+    kind = float_of(x)
+    powers = xp.exp(shifted(wide(x, kind), axis))
+    shares = xp.multiply(powers, xp.divide(1, xp.sum(powers, axis=axis, keepdims=True)))
+    return xp.astype(shares, kind)
 
 
 @exported("nn.one_hot")

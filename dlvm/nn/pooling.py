@@ -88,10 +88,9 @@ def adaptive_avg_pool(x: Any, output_size: Any, layout: Any = "channels_last") -
         if size == 1:
             found = xp.mean(found, axis=axis, keepdims=True)
             continue
-        inside = _windows(x.type.shape[axis], size)[1]
-        shares = inside / np.maximum(inside.sum(1, keepdims=True), 1)
-        rows = xp.matmul(xp.moveaxis(found, axis, -1), xp.astype(shares.T, found.dtype))
-        found = xp.moveaxis(rows, -1, axis)
+        rows, counts = _covering(found, axis, size)
+        lengths = xp.astype(counts.sum(1), found.dtype)
+        found = xp.sum(xp.where(counts, rows, 0), axis=axis + 1) / lengths
     return xp.astype(found, kind)
 
 
@@ -103,15 +102,13 @@ def adaptive_max_pool(x: Any, output_size: Any, layout: Any = "channels_last") -
         if size == 1:
             x = xp.max(x, axis=axis, keepdims=True)
             continue
-        places, inside = _gathered(*_windows(x.type.shape[axis], size))
-        rows = xp.take(x, places, axis)
-        shown = inside.reshape(*inside.shape, *(1,) * (x.ndim - 1 - axis))
-        x = xp.max(xp.where(shown, rows, x.element.lowest), axis=axis + 1)
+        rows, counts = _covering(x, axis, size)
+        x = xp.max(xp.where(counts, rows, x.element.lowest), axis=axis + 1)
     return x
 
 
 def _adaptive(name: str, x: Any, sizes: Any, layout: Any) -> list[tuple[int, int]]:
-    """The spatial axes that change, and how many windows cover each."""
+    """The spatial axes that are pooled, each with its number of windows."""
     axes = spatial_axes(name, x.ndim, layout)
     row = tuple(sizes) if is_sequence(sizes) else (sizes,) * len(axes)
     if len(row) != len(axes) or not all(n is None or (whole(n) and n > 0) for n in row):
@@ -126,8 +123,8 @@ def _adaptive(name: str, x: Any, sizes: Any, layout: Any) -> list[tuple[int, int
         extent = x.type.shape[axis]
         if size > 1 and not isinstance(extent, int):
             raise ArgumentError(
-                f"{name}: {size} windows over an axis of open size {extent} have sizes that depend "
-                "on it",
+                f"{name}: the sizes of {size} windows over an axis of open size {extent} are not "
+                "known before the call",
                 origin=user_origin(),
                 remedy="write output_size=1, or state the size of the axis",
             )
@@ -140,19 +137,19 @@ def _adaptive(name: str, x: Any, sizes: Any, layout: Any) -> list[tuple[int, int
     return pairs
 
 
-def _windows(extent: int, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Where each of the windows begins, and which places are in it: shapes (o) and (o, n)."""
-    window, places = np.arange(size), np.arange(extent)
+def _covering(x: Any, axis: int, size: int) -> tuple[Any, np.ndarray]:
+    """The elements of ``size`` windows, as two axes (o, k), and which of them count.
+
+    A window that is shorter than the longest has elements that do not count.
+    """
+    extent, window = x.type.shape[axis], np.arange(size)
     first, end = window * extent // size, -(-(window + 1) * extent // size)
-    return first, (places >= first[:, None]) & (places < end[:, None])
-
-
-def _gathered(first: np.ndarray, inside: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The places of windows of one length, and which of them count: shapes (o, k)."""
-    lengths: Any = inside.sum(1)
+    lengths: Any = end - first
     steps: Any = np.arange(int(lengths.max()))
-    places: Any = first[:, None] + steps
-    return np.minimum(places, inside.shape[1] - 1), steps < lengths[:, None]
+    places = np.minimum(first[:, None] + steps, extent - 1)
+    counts: Any = steps < lengths[:, None]
+    rows = xp.take(x, places, axis)
+    return rows, counts.reshape(*counts.shape, *(1,) * (x.ndim - 1 - axis))
 
 
 def _counts(kind: Any, extent: Dim, size: int, step: int, pair: Pair) -> Any:

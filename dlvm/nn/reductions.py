@@ -7,16 +7,22 @@ from typing import Any
 from dlvm.base.errors import UserError
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.words.namespace import xp
+from dlvm.ir import DType
 
 REDUCTIONS = ("none", "mean", "sum")
 
 
-def reduced(name: str, losses: Any, reduction: str, weights: Any = None) -> Any:
-    """Losses as they are, their sum, or their mean; a mean with weights divides by their sum.
+def reduced(name: str, losses: Any, reduction: str, weights: Any = None, *, kind: DType) -> Any:
+    """Losses as they are, their sum, or their mean, rounded to a type.
 
-    Losses are weighted already. A mean of no weight is 0.
+    A mean with weights, by which losses are multiplied already, divides by the sum of the weights,
+    and is 0 if that is 0.
     """
     _check(name, reduction)
+    return xp.astype(_reduced(losses, reduction, weights), kind)
+
+
+def _reduced(losses: Any, reduction: str, weights: Any) -> Any:
     if reduction == "none":
         return losses
     if reduction == "sum":

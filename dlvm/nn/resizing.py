@@ -1,4 +1,4 @@
-"""Images of another size: each element of the result is that of a place between those of ``x``."""
+"""Resizing: each place of the result is taken from the nearest places of ``x`` or between them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from dlvm.base.errors import ArgumentError
 from dlvm.dsl.arrays.creation import below
 from dlvm.dsl.elements.eager import exported
-from dlvm.dsl.trace.operands import staged
+from dlvm.dsl.trace.operands import shown_shape, staged
 from dlvm.dsl.trace.scopes import is_sequence, user_origin
 from dlvm.dsl.words.namespace import xp
 from dlvm.ir import Dim
@@ -28,7 +28,7 @@ def interpolate(
     align_corners: bool = False,
     layout: Any = "channels_last",
 ) -> Any:
-    """Images with ``size`` places along each spatial axis, or ``scale_factor`` times as many.
+    """Resizes images to ``size`` places along each spatial axis, or ``scale_factor`` times as many.
 
     Place ``i`` of ``o`` is taken from ``floor(i n / o)`` of ``n`` for ``"nearest"``. For
     ``"linear"``, which is PyTorch's bilinear of two axes and trilinear of three, it lies at ``(i +
@@ -65,12 +65,23 @@ def _sizes(x: Any, axes: tuple[int, ...], size: Any, scale: Any) -> list[tuple[D
             origin=user_origin(),
             remedy="write scale_factor=2",
         )
+    _check_there(x, axes, size)
     if size is None:
         scales = [Fraction(s).limit_denominator(10**6) for s in row]
         return [(_scaled(x.type.shape[a], s), 1 / s) for a, s in zip(axes, scales, strict=True)]
     return [
         (int(n), Fraction(_known(x.type.shape[a]), int(n))) for a, n in zip(axes, row, strict=True)
     ]
+
+
+def _check_there(x: Any, axes: tuple[int, ...], size: Any) -> None:
+    """Refuses a size for images without places, of which no element could be taken."""
+    if size is not None and 0 in [x.type.shape[axis] for axis in axes]:
+        raise ArgumentError(
+            f"interpolate: images of shape {shown_shape(x.type.shape)} have no places to take",
+            origin=user_origin(),
+            remedy="pass images with one place or more along each spatial axis",
+        )
 
 
 def _counts(n: Any, word: str) -> bool:
@@ -81,7 +92,7 @@ def _counts(n: Any, word: str) -> bool:
 
 
 def _scaled(extent: Dim, scale: Fraction) -> Dim:
-    """The whole places of an axis that is scaled; an open one is scaled by whole numbers only."""
+    """The size of an axis after scaling; an axis of unknown size takes whole factors only."""
     if scale.denominator == 1:
         return extent * int(scale)
     return int(_known(extent) * scale)
@@ -91,8 +102,7 @@ def _known(extent: Dim) -> int:
     if isinstance(extent, int):
         return extent
     raise ArgumentError(
-        f"interpolate: an axis of open size {extent} can be made a whole number of times larger "
-        "only",
+        f"interpolate: an axis of open size {extent} can only be resized by a whole scale_factor",
         origin=user_origin(),
         remedy="write scale_factor=2, or state the size of the axis",
     )
@@ -107,7 +117,7 @@ def _nearest(x: Any, axis: int, extent: Dim, step: Fraction) -> Any:
 
 
 def _between(x: Any, axis: int, extent: Dim, step: Fraction, align_corners: bool) -> Any:
-    """The mean of the elements before and behind the place, weighted by how near they are."""
+    """Linear interpolation between the elements before and after each place."""
     if step == 1:
         return x
     old, places = x.type.shape[axis], xp.astype(below(extent), "f64")

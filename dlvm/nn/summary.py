@@ -1,4 +1,4 @@
-"""A table of the layers of a network: what each gives, holds and computes.
+"""A table of the layers of a network: the shape of the result, the parameters and the flops.
 
 The network is traced once on arguments of given types. Each layer is replaced by a copy of a class
 of its own whose call notes the types of its arguments and of its result.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, cast
 
@@ -26,7 +27,7 @@ Path = tuple[Any, ...]
 
 @dataclass
 class Row:
-    """One layer: its path in the network, and the last shape that a call of it gave."""
+    """One layer: its path from the layer that contains it, and the shape of its last result."""
 
     name: str
     kind: str
@@ -68,13 +69,15 @@ def summary(net: Any, *specs: Any, **options: Any) -> Summary:
 
     ``specs`` are the arguments of the network, or their types, as of ``dlvm.trace``; ``options``
     are passed on as they are. The counts of a layer include those of the layers in it, and its
-    flops are those of all of its calls. Flops of open sizes are expressions.
+    flops are those of all of its calls. A layer that stands in two places has two rows and counts
+    twice, as its arrays are leaves of the tree twice. Flops of open sizes are expressions.
     """
-    if not callable(net) or not is_dataclass(net):
+    if not callable(net) or not _is_named(net):
         raise ArgumentError(
-            f"summary: expected a network, a dataclass with a call, found {type(net).__name__}",
+            "summary: expected a network, which is a dataclass or a NamedTuple with a call, found "
+            f"{type(net).__name__}",
             origin=user_origin(),
-            remedy="pass a layer, such as nn.Sequential([...])",
+            remedy="make a layer of the function: nn.Sequential([net])",
         )
     notes: list[Note] = []
     watched = _watched(net, (), 0, notes)
@@ -84,9 +87,9 @@ def summary(net: Any, *specs: Any, **options: Any) -> Summary:
 
 @dataclass
 class Note:
-    """What is known of one layer: where it is, itself, and the shape and the flops of its calls.
+    """A layer, the shape of the last result of a call, and the flops of all calls.
 
-    The path leads to it from the layer that it is in.
+    The path leads to the layer from the one that contains it.
     """
 
     path: Path
@@ -104,29 +107,55 @@ class Note:
         return Row(name, kind, self.depth, self.shape, sum(sizes), held, self.flops)
 
 
+def _is(node: Any, *kinds: type) -> bool:
+    return isinstance(node, kinds)
+
+
+def _is_named(node: Any) -> bool:
+    """Whether an object has named parts: a NamedTuple or a dataclass."""
+    named = is_dataclass(node) or (_is(node, tuple) and hasattr(node, "_fields"))
+    return named and not isinstance(node, type)
+
+
 def _watched(node: Any, path: Path, depth: int, notes: list[Note]) -> Any:
-    """A copy of a network, whose layers note their calls."""
-    if type(node) in (tuple, list):
-        parts = node
-        return type(parts)(_watched(x, (*path, i), depth, notes) for i, x in enumerate(parts))
-    if isinstance(node, dict):
-        named = cast("dict[Any, Any]", node)
-        return {word: _watched(x, (*path, word), depth, notes) for word, x in named.items()}
-    if not is_dataclass(node) or isinstance(node, type):
+    """A copy of a network whose layers record their calls in ``notes``."""
+    cls: type[Any] = node.__class__
+    if not _is_named(node) and not _is(node, dict) and cls not in (tuple, list):
         return node
-    found = copy.copy(node)
     if callable(node):
         notes.append(Note(path, depth, node))
-        path, depth = (), depth + 1
-        found.__class__ = _noting(type(node), notes[-1])
-    for part in fields(node):
-        inside = _watched(getattr(node, part.name), (*path, part.name), depth, notes)
-        object.__setattr__(found, part.name, inside)
+        path, depth, cls = (), depth + 1, _noting(cls, notes[-1])
+    inside = {word: _watched(x, (*path, word), depth, notes) for word, x in _parts(node)}
+    return _with_parts(node, cls, inside)
+
+
+def _parts(node: Any) -> Iterable[tuple[Any, Any]]:
+    """The parts of a tree, each with its name or number."""
+    if _is(node, dict):
+        return node.items()
+    if _is(node, tuple, list):
+        return zip(getattr(node, "_fields", range(len(node))), node, strict=True)
+    return [(part.name, getattr(node, part.name)) for part in fields(node)]
+
+
+def _with_parts(node: Any, cls: type, parts: dict[Any, Any]) -> Any:
+    """A tree with other parts, as an object of ``cls``, which has the slots of the tree's class."""
+    if _is(node, tuple):
+        return cast("Any", tuple).__new__(cls, parts.values())
+    if _is(node, list):
+        return [*parts.values()]
+    found = copy.copy(node)
+    if _is(node, dict):
+        found.update(parts)
+        return found
+    object.__setattr__(found, "__class__", cls)  # a frozen dataclass has a __setattr__ of its own
+    for word, part in parts.items():
+        object.__setattr__(found, word, part)
     return found
 
 
 def _noting(cls: type, note: Note) -> type:
-    """A class of the same name and meaning whose calls are noted."""
+    """A subclass of the same name whose calls are recorded in the note."""
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         builder = here().builder
@@ -136,8 +165,8 @@ def _noting(cls: type, note: Note) -> type:
         note.flops = note.flops + sum_of(flops(op) for op in builder.ops[before:])
         return found
 
-    body = {"__call__": call, "__module__": cls.__module__, "__qualname__": cls.__qualname__}
-    return type(cls.__name__, (cls,), body)
+    names = {"__module__": cls.__module__, "__qualname__": cls.__qualname__}
+    return type(cls.__name__, (cls,), {"__call__": call, "__slots__": (), **names})
 
 
 def _shown(found: Any) -> str:

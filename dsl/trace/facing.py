@@ -77,7 +77,7 @@ def facing_users(fn: Callable[P, R]) -> Callable[P, R]:
         try:
             return fn(*args, **kwargs)
         except Exception as error:
-            raise faced(error, known_as(fn), fn, args, kwargs)  # noqa: B904  # it says from what
+            raise faced(error, known_as(fn, args), fn, args, kwargs)  # noqa: B904  # it says from what
 
     return call
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dlvm.base.errors import CallError, Origin, closest
@@ -64,15 +64,23 @@ def _has_axes(name: str, error: Exception) -> bool:
     return name not in frame.f_locals or hasattr(frame.f_locals[name], "shape")
 
 
-def known_as(fn: Callable[..., Any]) -> str:
-    """The public name of a function, without ``dlvm.``."""
-    module, name = fn.__module__, fn.__qualname__.removesuffix(".__init__")
+def known_as(fn: Callable[..., Any], args: Sequence[Any] = ()) -> str:
+    """The public name of a function, without ``dlvm.``; that of a constructor is its class's."""
+    module, name = fn.__module__, fn.__qualname__
+    if name.endswith(".__init__"):
+        name = _class_made(args) or name.removesuffix(".__init__")
     if name.endswith(".__call__"):
         return name.split(".")[-2].lower()  # an object that users call: a pullback
     for part in ("linalg", "nn", "optim", "random", "testing", "tree"):
         if module.startswith(f"dlvm.{part}"):
             return f"{part}.{name.partition('.<locals>')[0]}"
     return name.rpartition(".")[2]
+
+
+def _class_made(args: Sequence[Any]) -> str | None:
+    """The class of ours whose constructor has these arguments; it may have inherited that."""
+    classes = type(args[0]).__mro__ if args else ()
+    return next((c.__qualname__ for c in classes if c.__module__.startswith("dlvm.")), None)
 
 
 def misfit(fn: Callable[..., Any], args: Any, kwargs: Any) -> str | None:

@@ -55,11 +55,110 @@ LAYERS = (
         "1 - 1 / (0.5 / (1 + np.exp(-X)) + 1)",
     ),
     Script(
+        "z = np.zeros((1, 1))\ndlvm.nn.ctc_loss(z[..., None], z, z, z, blank_id=-1)",
+        "write (blank_id=.*) for",
+        "z = np.zeros((1, 1))\ndlvm.nn.ctc_loss(z[..., None], z, z, z + 1, {0})",
+        "[0.0]",
+    ),
+    Script(
         "m = dlvm.nn.metrics.AUC()\nm.update(m.init(), M, I)",
         r"class: (softmax\(x\).*)",
         "from dlvm.nn import metrics, softmax\nm, x = metrics.AUC(), np.eye(2)\n"
         "m.compute(m.update(m.init(), {0}, np.array([0, 1])))",
         "1.0",
+    ),
+    Script(
+        "layer = dlvm.nn.MultiHeadAttention(key, 1, 2)\nlayer(M[None, :, :2], cache={'key': 0})",
+        r": (layer\.init_cache\(.*\))",
+        "batch, length, x = 1, 2, np.ones((1, 1, 2))\n"
+        "layer = dlvm.nn.MultiHeadAttention(key, 1, 2, dtype='f64')\nlayer(x, cache={0})[0]",
+        "dlvm.nn.MultiHeadAttention(key, 1, 2, dtype='f64')(np.ones((1, 1, 2)))",
+    ),
+    Script(
+        "dlvm.nn.embedding_bag(M, I, weights=X[:2])",
+        "write (mode=.*)",
+        "dlvm.nn.embedding_bag(M, np.array([0, 1]), {0}, weights=np.array([1.0, 2.0]))",
+        "M[0] + 2 * M[1]",
+    ),
+    Script(
+        "dlvm.nn.initializers.orthogonal()(key, (3,))",
+        r"take (initializers\.normal\(.*\))",
+        "from dlvm.nn import initializers\n{0}(key, (3,), 'f64') / 0.1",
+        "dlvm.random.normal(key, (3,))",
+    ),
+    Script(
+        "dlvm.nn.initializers.delta_orthogonal()(key, (3, 3))",
+        r"take (initializers\.orthogonal\(.*\))",
+        "from dlvm.nn import initializers\nw = {0}(key, (3, 3), 'f64')\nw @ w.T",
+        "np.eye(3)",
+    ),
+    Script(
+        "dlvm.nn.Conv(key, 1, 1, 0)",
+        "write (kernel_size=.*) for images, or (kernel_size=.*) for",
+        "[dlvm.nn.Conv(key, 1, 1, {0}).weight.shape, dlvm.nn.Conv(key, 1, 1, {1}).weight.shape]",
+        "[(3, 3, 1, 1), (3, 1, 1)]",
+    ),
+    Script(
+        "dlvm.nn.Flatten()(X)",
+        r"write (nn\.Flatten\(.*\))",
+        "from dlvm import nn\n{0}(M)",
+        "M.ravel()",
+    ),
+    Script(
+        "dlvm.nn.Sequential([dlvm.nn.BatchNorm(2)])(np.eye(2), state=1)",
+        r"pass (state=.*?),",
+        "net = dlvm.nn.Sequential([dlvm.nn.BatchNorm(2, dtype='f64')])\nnet(np.eye(2), {0})[0]",
+        "(np.eye(2) - 0.5) / np.sqrt(0.25 + 1e-5)",
+    ),
+    Script(
+        "dlvm.nn.RNN(key, 1, 1, False)",
+        "pass (num_layers=.*?),",
+        "dlvm.nn.RNN(key, 1, 1, {0}, bias=False).b_ih is None",
+        "True",
+    ),
+    Script(
+        "dlvm.nn.adaptive_avg_pool(np.ones((1, 0, 1)), 2)",
+        "pass (output_size=.*) for",
+        "dlvm.nn.adaptive_avg_pool(np.ones((1, 0, 1)), {0})",
+        "np.ones((1, 0, 1))",
+    ),
+    Script(
+        "dlvm.nn.adaptive_max_pool(X[None, :, None], 0)",
+        "write (output_size=.*) for",
+        "dlvm.nn.adaptive_max_pool(X[None, :, None], {0})",
+        "np.full((1, 1, 1), 3.0)",
+    ),
+    Script(
+        "dlvm.trace(lambda x: dlvm.nn.adaptive_avg_pool(x, 2), dlvm.spec('f64[1,N,1]'))",
+        "write (output_size=.*?),",
+        "f = lambda x: dlvm.nn.adaptive_avg_pool(x, {0})\n"
+        "dlvm.function(f, dynamic={'x': '1,N,1'})(X[None, :, None])",
+        "np.full((1, 1, 1), X.mean())",
+    ),
+    Script(
+        "dlvm.nn.interpolate(X[None, :, None], 5, mode='bilinear')",
+        "write (mode=.*?),",
+        "dlvm.nn.interpolate(X[None, :, None], 5, {0}, align_corners=True)[0, :, 0]",
+        "[3.0, 1.5, 0.0, 1.0, 2.0]",
+    ),
+    Script(
+        "dlvm.nn.interpolate(X[None, :, None])",
+        "write (scale_factor=.*)",
+        "dlvm.nn.interpolate(X[None, :, None], {0})[0, :, 0]",
+        "np.repeat(X, 2)",
+    ),
+    Script(
+        "dlvm.trace(lambda x: dlvm.nn.interpolate(x, 4), dlvm.spec('f64[1,N,1]'))",
+        "write (scale_factor=.*?),",
+        "f = lambda x: dlvm.nn.interpolate(x, {0})\n"
+        "dlvm.function(f, dynamic={'x': '1,N,1'})(X[None, :, None])[0, :, 0]",
+        "np.repeat(X, 2)",
+    ),
+    Script(
+        "dlvm.nn.summary(dlvm.nn.relu, dlvm.spec('f32[3]'))",
+        r": (nn\.Sequential\(.*\))",
+        "from dlvm import nn\nnet = nn.relu\nnn.summary({0}, dlvm.spec('f32[3]')).rows[0].shape",
+        "'(3,)'",
     ),
     Script(
         "dlvm.optim.piecewise_interpolate_schedule('cubic', 1.0)",

@@ -7,10 +7,21 @@ import pytest
 
 import dlvm
 from dlvm import nn
-from dlvm.base.errors import DTypeError, IndexOutOfRange, ShapeError, UserError
+from dlvm.base.errors import (
+    ArgumentError,
+    CallError,
+    DTypeError,
+    IndexOutOfRange,
+    ShapeError,
+    UserError,
+)
 
 RNG = np.random.default_rng(3)
 KEY = dlvm.random.key(0)
+
+
+class Taller(nn.TransformerDecoderLayer):
+    """A layer of the user's, which has the constructor of ours."""
 
 
 def normal(*shape: int) -> np.ndarray:
@@ -250,6 +261,15 @@ WRONG = [
     ),
     (lambda: nn.gru(normal(2), normal(2, 9), normal(3, 9)), ShapeError, "gru_cell takes a single"),
     (lambda: nn.mse_loss(normal(3), normal(3, 1)), ShapeError, "reshape one of them"),
+    (lambda: nn.Flatten(2, 1)(normal(2, 3, 4)), ArgumentError, "no axes from 2 to 1"),
+    (lambda: nn.Flatten(5)(normal(2, 3)), ArgumentError, "no axes from 5 to -1"),
+    (
+        lambda: nn.initializers.orthogonal(column_axis=2)(KEY, (2, 3)),
+        ShapeError,
+        "the column axis 2, found",
+    ),
+    (lambda: nn.LSTM(KEY), CallError, r"^nn\.LSTM: missing(?s:.*)help: nn\.LSTM\(key"),
+    (lambda: Taller(KEY, 4), CallError, r"^nn\.TransformerDecoderLayer: missing"),
     (lambda: nn.huber_loss(normal(3), normal(3), 0.0), UserError, "positive delta"),
     (
         lambda: nn.cross_entropy(normal(3, 4), np.arange(3), weight=normal(3)),

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
 import numpy as np
 import pytest
 
@@ -37,8 +41,6 @@ def test_the_text_is_a_table_and_the_network_stays_as_it_is():
 
 
 def test_layers_of_the_user_states_and_options_are_in_the_table():
-    from dataclasses import dataclass
-
     @dataclass
     class Block:
         lstm: nn.LSTM
@@ -59,6 +61,57 @@ def test_layers_of_the_user_states_and_options_are_in_the_table():
         ("unused", "-"),
     ]
     assert rows[2].flops == 2 * 35 * (2 * 3 * 2 + 2) and rows[1].flops > 2 * 35 * 12 * 7
+
+
+class Pair(NamedTuple):
+    first: Any
+    second: Any
+
+    def __call__(self, x):
+        return self.second(self.first(x))
+
+
+class Held(NamedTuple):
+    layer: Any
+
+
+@dataclass(slots=True)
+class Slotted:
+    held: Held
+
+    def __call__(self, x):
+        return self.held.layer(x)
+
+
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    parts: Any
+
+    def __call__(self, x):
+        return self.parts["b"](self.parts["a"](x))
+
+
+def test_layers_in_named_tuples_slots_frozen_classes_and_ordered_dicts_are_in_the_table():
+    linear = nn.Linear(KEY, 3, 3)
+    parts = OrderedDict(a=linear, b=Slotted(Held(linear)))
+    net = Pair(Frozen(parts), linear)
+    rows = nn.summary(net, dlvm.spec("f32[2,3]")).rows
+    assert [(r.depth, r.name, r.kind, r.flops) for r in rows] == [
+        (0, "", "Pair", 3 * 42),
+        (1, "first", "Frozen", 2 * 42),
+        (2, "parts.a", "Linear", 42),
+        (2, "parts.b", "Slotted", 42),
+        (3, "held.layer", "Linear", 42),
+        (1, "second", "Linear", 42),
+    ]
+    assert [r.parameters for r in rows] == [36, 24, 12, 12, 12, 12]  # one layer in three places
+    assert type(net.first.parts["b"].held.layer) is nn.Linear and type(parts) is OrderedDict
+
+
+@pytest.mark.parametrize("wrong", [nn.Linear, Pair, (nn.relu,)])
+def test_a_class_and_a_tuple_are_no_networks(wrong):
+    with pytest.raises(ArgumentError, match=r"found (type|tuple)"):
+        nn.summary(wrong, dlvm.spec("f32[3]"))
 
 
 def test_what_is_no_network_is_refused():

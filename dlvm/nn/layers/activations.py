@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
 
 from dlvm.dsl.trace.configuration import static
 from dlvm.dsl.trace.facing import facing_users
@@ -39,111 +39,100 @@ from .basic import Linear, keys_of
 from .shown import Layer
 
 
+class _Activation(Layer):
+    """A function as a layer, whose fields are the function's options in their order."""
+
+    run: ClassVar[Callable[..., Any]]
+
+    def __call__(self, x: Any) -> Any:
+        """The function of ``x``."""
+        layer: Any = self
+        return self.run(x, *(getattr(layer, option.name) for option in fields(layer)))
+
+
 @dataclass(repr=False)
-class ReLU(Layer):
+class ReLU(_Activation):
     """``relu`` as a layer."""
 
-    def __call__(self, x: Any) -> Any:
-        """``relu`` of each element."""
-        return relu(x)
+    run = staticmethod(relu)
 
 
 @dataclass(repr=False)
-class ReLU6(Layer):
+class ReLU6(_Activation):
     """``relu6`` as a layer."""
 
-    def __call__(self, x: Any) -> Any:
-        """``relu6`` of each element."""
-        return relu6(x)
+    run = staticmethod(relu6)
 
 
 @dataclass(repr=False)
-class LeakyReLU(Layer):
+class LeakyReLU(_Activation):
     """``leaky_relu`` as a layer."""
 
     negative_slope: float = static(default=0.01)
 
-    def __call__(self, x: Any) -> Any:
-        """``leaky_relu`` of each element."""
-        return leaky_relu(x, self.negative_slope)
+    run = staticmethod(leaky_relu)
 
 
 @dataclass(repr=False)
-class ELU(Layer):
+class ELU(_Activation):
     """``elu`` as a layer."""
 
     alpha: float = static(default=1.0)
 
-    def __call__(self, x: Any) -> Any:
-        """``elu`` of each element."""
-        return elu(x, self.alpha)
+    run = staticmethod(elu)
 
 
 @dataclass(repr=False)
-class CELU(Layer):
+class CELU(_Activation):
     """``celu`` as a layer."""
 
     alpha: float = static(default=1.0)
 
-    def __call__(self, x: Any) -> Any:
-        """``celu`` of each element."""
-        return celu(x, self.alpha)
+    run = staticmethod(celu)
 
 
 @dataclass(repr=False)
-class SELU(Layer):
+class SELU(_Activation):
     """``selu`` as a layer."""
 
-    def __call__(self, x: Any) -> Any:
-        """``selu`` of each element."""
-        return selu(x)
+    run = staticmethod(selu)
 
 
 @dataclass(repr=False)
-class GELU(Layer):
+class GELU(_Activation):
     """``gelu`` as a layer."""
 
     approximate: bool = static(default=True)
 
-    def __call__(self, x: Any) -> Any:
-        """``gelu`` of each element."""
-        return gelu(x, self.approximate)
+    run = staticmethod(gelu)
 
 
 @dataclass(repr=False)
-class SiLU(Layer):
+class SiLU(_Activation):
     """``silu`` as a layer."""
 
-    def __call__(self, x: Any) -> Any:
-        """``silu`` of each element."""
-        return silu(x)
+    run = staticmethod(silu)
 
 
 @dataclass(repr=False)
-class Mish(Layer):
+class Mish(_Activation):
     """``mish`` as a layer."""
 
-    def __call__(self, x: Any) -> Any:
-        """``mish`` of each element."""
-        return mish(x)
+    run = staticmethod(mish)
 
 
 @dataclass(repr=False)
-class Sigmoid(Layer):
+class Sigmoid(_Activation):
     """``sigmoid`` as a layer."""
 
-    def __call__(self, x: Any) -> Any:
-        """``sigmoid`` of each element."""
-        return sigmoid(x)
+    run = staticmethod(sigmoid)
 
 
 @dataclass(repr=False)
-class LogSigmoid(Layer):
+class LogSigmoid(_Activation):
     """``log_sigmoid`` as a layer."""
 
-    def __call__(self, x: Any) -> Any:
-        """``log_sigmoid`` of each element."""
-        return log_sigmoid(x)
+    run = staticmethod(log_sigmoid)
 
 
 @dataclass(repr=False)
@@ -156,98 +145,80 @@ class Tanh(Layer):
 
 
 @dataclass(repr=False)
-class Softplus(Layer):
+class Softplus(_Activation):
     """``softplus`` as a layer."""
 
-    def __call__(self, x: Any) -> Any:
-        """``softplus`` of each element."""
-        return softplus(x)
+    run = staticmethod(softplus)
 
 
 @dataclass(repr=False)
-class Softsign(Layer):
+class Softsign(_Activation):
     """``softsign`` as a layer."""
 
-    def __call__(self, x: Any) -> Any:
-        """``softsign`` of each element."""
-        return softsign(x)
+    run = staticmethod(softsign)
 
 
 @dataclass(repr=False)
-class Hardtanh(Layer):
+class Hardtanh(_Activation):
     """``hard_tanh`` as a layer."""
 
-    def __call__(self, x: Any) -> Any:
-        """``hard_tanh`` of each element."""
-        return hard_tanh(x)
+    run = staticmethod(hard_tanh)
 
 
 @dataclass(repr=False)
-class Hardsigmoid(Layer):
+class Hardsigmoid(_Activation):
     """``hard_sigmoid`` as a layer."""
 
-    def __call__(self, x: Any) -> Any:
-        """``hard_sigmoid`` of each element."""
-        return hard_sigmoid(x)
+    run = staticmethod(hard_sigmoid)
 
 
 @dataclass(repr=False)
-class Hardswish(Layer):
+class Hardswish(_Activation):
     """``hard_silu`` as a layer."""
 
-    def __call__(self, x: Any) -> Any:
-        """``hard_silu`` of each element."""
-        return hard_silu(x)
+    run = staticmethod(hard_silu)
 
 
 @dataclass(repr=False)
-class Softmax(Layer):
+class Softmax(_Activation):
     """``softmax`` as a layer."""
 
     axis: int = static(default=-1)
 
-    def __call__(self, x: Any) -> Any:
-        """Probabilities along the axis."""
-        return softmax(x, self.axis)
+    run = staticmethod(softmax)
 
 
 @dataclass(repr=False)
-class LogSoftmax(Layer):
+class LogSoftmax(_Activation):
     """``log_softmax`` as a layer."""
 
     axis: int = static(default=-1)
 
-    def __call__(self, x: Any) -> Any:
-        """Logarithms of probabilities along the axis."""
-        return log_softmax(x, self.axis)
+    run = staticmethod(log_softmax)
 
 
 @dataclass(init=False, repr=False)
-class PReLU(Layer):
+class PReLU(_Activation):
     """``prelu``, whose slope below 0 is learnt: one number, or one for each feature."""
 
     weight: Any
 
     @facing_users
     def __init__(self, num_parameters: int = 1, init: float = 0.25, dtype: Any = "f32") -> None:
-        """The first parameters."""
+        """Sets the initial parameters."""
         self.weight = constant(init)(None, (num_parameters,), dtype)
 
-    def __call__(self, x: Any) -> Any:
-        """``x``, and below 0 the weight times ``x``."""
-        return prelu(x, self.weight)
+    run = staticmethod(prelu)
 
 
 @dataclass(repr=False)
-class GLU(Layer):
+class GLU(_Activation):
     """``glu``, which halves an axis: one half times the activation of the other."""
 
     axis: int = static(default=-1)
     activation: Callable[..., Any] = sigmoid
 
-    def __call__(self, x: Any) -> Any:
-        """The first half, times the activation of the second."""
-        return glu(x, self.axis, self.activation)
+    run = staticmethod(glu)
 
 
 @dataclass(init=False, repr=False)
@@ -272,7 +243,7 @@ class GatedMLP(Layer):
         bias: bool = False,
         dtype: Any = "f32",
     ) -> None:
-        """The first parameters."""
+        """Sets the initial parameters."""
         keys = keys_of(key, 3)
         self.gate = Linear(keys[0], features, hidden, bias, dtype)
         self.up = Linear(keys[1], features, hidden, bias, dtype)

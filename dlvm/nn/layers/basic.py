@@ -52,7 +52,7 @@ class Linear(Layer):
     def __init__(
         self, key: Any, in_features: int, out_features: int, bias: bool = True, dtype: Any = "f32"
     ) -> None:
-        """The first parameters."""
+        """Sets the initial parameters."""
         first, second = keys_of(key, 2)
         self.weight = evenly(first, (in_features, out_features), in_features, dtype)
         self.bias = evenly(second, (out_features,), in_features, dtype) if bias else None
@@ -70,7 +70,7 @@ class Embedding(Layer):
 
     @facing_users
     def __init__(self, key: Any, count: int, features: int, dtype: Any = "f32") -> None:
-        """The first parameters."""
+        """Sets the initial parameters."""
         self.weight = normal(1.0)(key, (count, features), dtype)
 
     def __call__(self, ids: Any) -> Any:
@@ -89,7 +89,7 @@ class EmbeddingBag(Layer):
     def __init__(
         self, key: Any, count: int, features: int, mode: str = "mean", dtype: Any = "f32"
     ) -> None:
-        """The first parameters."""
+        """Sets the initial parameters."""
         self.weight = normal(1.0)(key, (count, features), dtype)
         self.mode = mode
 
@@ -114,7 +114,7 @@ class LayerNorm(Layer):
     def __init__(
         self, features: int, eps: float = 1e-5, bias: bool = True, dtype: Any = "f32"
     ) -> None:
-        """The first parameters."""
+        """Sets the initial parameters."""
         self.scale = ones(None, (features,), dtype)
         self.bias = zeros(None, (features,), dtype) if bias else None
         self.eps = eps
@@ -133,7 +133,7 @@ class RMSNorm(Layer):
 
     @facing_users
     def __init__(self, features: int, eps: float = 1e-6, dtype: Any = "f32") -> None:
-        """The first parameters."""
+        """Sets the initial parameters."""
         self.scale = ones(None, (features,), dtype)
         self.eps = eps
 
@@ -156,7 +156,7 @@ class GroupNorm(Layer):
     def __init__(
         self, groups: int, channels: int, eps: float = 1e-5, axis: int = -1, dtype: Any = "f32"
     ) -> None:
-        """The first parameters."""
+        """Sets the initial parameters."""
         self.scale, self.bias = ones(None, (channels,), dtype), zeros(None, (channels,), dtype)
         self.groups, self.eps, self.axis = groups, eps, axis
 
@@ -184,7 +184,7 @@ class InstanceNorm(Layer):
         axis: int = -1,
         dtype: Any = "f32",
     ) -> None:
-        """The first parameters."""
+        """Sets the initial parameters."""
         self.scale = ones(None, (channels,), dtype) if affine else None
         self.bias = zeros(None, (channels,), dtype) if affine else None
         self.channels, self.eps, self.axis = channels, eps, axis
@@ -219,7 +219,7 @@ class BatchNorm(Layer):
         axis: int = -1,
         dtype: Any = "f32",
     ) -> None:
-        """The first parameters."""
+        """Sets the initial parameters."""
         self.scale, self.bias = ones(None, (channels,), dtype), zeros(None, (channels,), dtype)
         self.momentum, self.eps, self.axis = momentum, eps, axis
 

@@ -1,7 +1,7 @@
-"""Layers of images, whose channels come last: convolutions, pools and other sizes.
+"""Layers of images whose channels come last: convolutions, pooling and resizing.
 
 Options have PyTorch's names and order. A kernel size that is one number is a square window over
-two spatial axes; a tuple has one number for each axis, and says so how many there are.
+two spatial axes. A tuple has one number for each spatial axis, of which there are one to three.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 from dlvm.base.errors import ArgumentError
 from dlvm.dsl.trace.configuration import static
 from dlvm.dsl.trace.facing import facing_users
+from dlvm.dsl.trace.operands import shown_shape
 from dlvm.dsl.trace.scopes import is_sequence, user_origin
 from dlvm.dsl.words.namespace import xp
 from dlvm.ir.dims import product
@@ -26,8 +27,8 @@ from .shown import Layer
 
 
 @dataclass(init=False, repr=False)
-class Conv(Layer):
-    """``conv`` with weights (*kernel_size, in // groups, out), as those of flax, and a bias."""
+class _Convolution(Layer):
+    """Weights (*kernel_size, first // groups, last), a bias, and how the window slides."""
 
     weight: Any
     bias: Any
@@ -35,6 +36,30 @@ class Conv(Layer):
     padding: int | str | tuple[int | tuple[int, int], ...] = static()
     dilation: int | tuple[int, ...] = static()
     groups: int = static()
+
+    def _begin(
+        self,
+        key: Any,
+        size: Any,
+        channels: tuple[int, int],
+        groups: int,
+        out: int | None,
+        dtype: Any,
+    ) -> None:
+        """The first weights from and to numbers of channels, and ``out`` numbers as a bias."""
+        window, (first, last) = _window(type(self).__name__, size), channels
+        _check_groups(type(self).__name__, first, last, groups)
+        shape = (*window, first // groups, last)
+        fan = math.prod(shape[:-1])
+        keys = keys_of(key, 2)
+        self.weight = evenly(keys[0], shape, fan, dtype)
+        self.bias = None if out is None else evenly(keys[1], (out,), fan, dtype)
+        self.groups = groups
+
+
+@dataclass(init=False, repr=False)
+class Conv(_Convolution):
+    """``conv`` with weights (*kernel_size, in // groups, out), as those of flax, and a bias."""
 
     @facing_users
     def __init__(
@@ -50,16 +75,10 @@ class Conv(Layer):
         bias: bool = True,
         dtype: Any = "f32",
     ) -> None:
-        """The first parameters."""
-        window = _window("Conv", kernel_size)
-        _check_groups("Conv", in_channels, out_channels, groups)
-        shape = (*window, in_channels // groups, out_channels)
-        fan = math.prod(shape[:-1])
-        first, second = keys_of(key, 2)
-        self.weight = evenly(first, shape, fan, dtype)
-        self.bias = evenly(second, (out_channels,), fan, dtype) if bias else None
+        """Sets the initial parameters."""
+        channels, out = (in_channels, out_channels), out_channels if bias else None
+        self._begin(key, kernel_size, channels, groups, out, dtype)
         self.stride, self.padding, self.dilation = map(_fixed, (stride, padding, dilation))
-        self.groups = groups
 
     def __call__(self, x: Any) -> Any:
         """Images (batch, *space, in) as images (batch, *space, out)."""
@@ -68,19 +87,13 @@ class Conv(Layer):
 
 
 @dataclass(init=False, repr=False)
-class ConvTranspose(Layer):
+class ConvTranspose(_Convolution):
     """``conv_transpose`` with PyTorch's meaning, and a bias: the transpose of ``conv``.
 
     The weights are (*kernel_size, out // groups, in), those of the ``conv`` that is transposed.
     """
 
-    weight: Any
-    bias: Any
-    stride: int | tuple[int, ...] = static()
-    padding: int | str | tuple[int | tuple[int, int], ...] = static()
     output_padding: int | tuple[int, ...] = static()
-    groups: int = static()
-    dilation: int | tuple[int, ...] = static()
 
     @facing_users
     def __init__(
@@ -97,16 +110,11 @@ class ConvTranspose(Layer):
         dilation: Any = 1,
         dtype: Any = "f32",
     ) -> None:
-        """The first parameters."""
-        window = _window("ConvTranspose", kernel_size)
-        _check_groups("ConvTranspose", in_channels, out_channels, groups)
-        shape = (*window, out_channels // groups, in_channels)
-        fan = math.prod(shape[:-1])
-        first, second = keys_of(key, 2)
-        self.weight = evenly(first, shape, fan, dtype)
-        self.bias = evenly(second, (out_channels,), fan, dtype) if bias else None
+        """Sets the initial parameters."""
+        channels, out = (out_channels, in_channels), out_channels if bias else None
+        self._begin(key, kernel_size, channels, groups, out, dtype)
         self.stride, self.padding, self.dilation = map(_fixed, (stride, padding, dilation))
-        self.output_padding, self.groups = _fixed(output_padding), groups
+        self.output_padding = _fixed(output_padding)
 
     def __call__(self, x: Any) -> Any:
         """Images (batch, *space, in) as larger images (batch, *space, out)."""
@@ -143,12 +151,18 @@ def _fixed(option: Any) -> Any:
 
 
 @dataclass(repr=False)
-class MaxPool(Layer):
-    """``max_pool`` of windows over the spatial axes."""
+class _Pool(Layer):
+    """Windows over the spatial axes."""
 
     kernel_size: int | tuple[int, ...] = static()
     stride: int | tuple[int, ...] | None = static(default=None)
     padding: int | str | tuple[int | tuple[int, int], ...] = static(default=0)
+
+
+@dataclass(repr=False)
+class MaxPool(_Pool):
+    """``max_pool`` of windows over the spatial axes."""
+
     dilation: int | tuple[int, ...] = static(default=1)
 
     def __call__(self, x: Any) -> Any:
@@ -157,12 +171,9 @@ class MaxPool(Layer):
 
 
 @dataclass(repr=False)
-class AvgPool(Layer):
+class AvgPool(_Pool):
     """``avg_pool`` of windows over the spatial axes."""
 
-    kernel_size: int | tuple[int, ...] = static()
-    stride: int | tuple[int, ...] | None = static(default=None)
-    padding: int | str | tuple[int | tuple[int, int], ...] = static(default=0)
     count_include_pad: bool = static(default=True)
 
     def __call__(self, x: Any) -> Any:
@@ -202,8 +213,15 @@ class Flatten(Layer):
     def __call__(self, x: Any) -> Any:
         """The same elements along fewer axes."""
         x = xp.asarray(x)
-        first, last = (d % max(x.ndim, 1) for d in (self.start_dim, self.end_dim))
-        shape = xp.shape(x)
+        shape, rank = xp.shape(x), x.ndim
+        first, last = (d + rank if d < 0 else d for d in (self.start_dim, self.end_dim))
+        if not 0 <= first <= last < rank:
+            raise ArgumentError(
+                f"Flatten: x of shape {shown_shape(shape)} has no axes from {self.start_dim} to "
+                f"{self.end_dim}",
+                origin=user_origin(),
+                remedy="for rows without examples write nn.Flatten(0)",
+            )
         return xp.reshape(x, (*shape[:first], product(shape[first : last + 1]), *shape[last + 1 :]))
 
 
@@ -217,5 +235,5 @@ class Upsample(Layer):
     align_corners: bool = static(default=False)
 
     def __call__(self, x: Any) -> Any:
-        """Images of the other size."""
+        """The images, resized."""
         return interpolate(x, self.size, self.scale_factor, self.mode, self.align_corners)

@@ -1,4 +1,4 @@
-"""Layers made of layers: one after the other, and perceptrons."""
+"""Layers that are made of layers: sequences and perceptrons."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Lambda(Layer):
 
 @dataclass(init=False, repr=False)
 class Sequential(Layer):
-    """Layers and functions, each of what the one before it gave.
+    """Layers and functions, each applied to the result of the one before.
 
-    With layers that keep a state, such as ``BatchNorm`` and ``LSTM``, a call takes and gives a
-    tuple of states, one for each of them: ``y, state = net(x, state=net.init())``. The state of a
-    recurrent layer is None at first.
+    With layers that keep a state, such as ``BatchNorm`` and ``LSTM``, a call takes and returns a
+    tuple of states, one for each such layer: ``y, state = net(x, state=net.init())``. The initial
+    state of a recurrent layer is None.
     """
 
     layers: tuple[Any, ...]
@@ -40,7 +40,7 @@ class Sequential(Layer):
 
     @facing_users
     def __init__(self, layers: Iterable[Any]) -> None:
-        """The first parameters."""
+        """Sets the initial parameters."""
         self.layers = tuple(map(_layer, layers))
 
     @property
@@ -139,7 +139,7 @@ class MLP(Layer):
         bias: bool = True,
         dtype: Any = "f32",
     ) -> None:
-        """The first parameters."""
+        """Sets the initial parameters."""
         if len(sizes) < 2:
             raise UserError(
                 f"MLP: expected the sizes of all layers, found {sizes!r}",

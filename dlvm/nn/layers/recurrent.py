@@ -44,12 +44,12 @@ class _Recurrent(Layer):
         bidirectional: bool = False,
         dtype: Any = "f32",
     ) -> None:
-        """The first parameters."""
+        """Sets the initial parameters."""
         if isinstance(num_layers, bool) or num_layers < 1:
             raise ArgumentError(
                 f"{type(self).__name__}: expected num_layers of 1 or more, found {num_layers!r}",
                 origin=user_origin(),
-                remedy="pass num_layers=1; bias=False stands behind it, as in PyTorch",
+                remedy="pass num_layers=1, which comes before bias, as in PyTorch",
             )
         ways = 2 if bidirectional else 1
         sizes = [in_features if n < ways else ways * hidden for n in range(num_layers * ways)]
@@ -75,10 +75,11 @@ class _Recurrent(Layer):
     def __call__(
         self, xs: Any, state: Any = None, reverse: bool = False, lengths: Any = None
     ) -> tuple[Any, Any]:
-        """All h of the last layer for sequences (..., T, in), and the last state.
+        """The hidden states of the last layer for sequences (..., T, in), and the last state.
 
-        Of several layers or directions the states, given and found, are a tuple with one for each.
-        Both directions' h are joined along the last axis. The first ``lengths`` (...) steps count.
+        With several layers or directions a state is a tuple with one state for each. The hidden
+        states of both directions are joined along the last axis. Of each sequence the first
+        ``lengths`` (...) steps count.
         """
         run = type(self).run
         if not isinstance(self.w_ih, tuple):

@@ -24,7 +24,7 @@ class MultiHeadAttention(Layer):
     """``multi_head_attention`` of rows of some features, with a bias in each projection.
 
     ``num_kv_heads``, which divides ``num_heads``, lets several heads share keys and values.
-    ``rotary`` turns queries and keys by their positions.
+    ``rotary`` rotates queries and keys by angles that grow with their positions.
     """
 
     query: dict[str, Any]
@@ -44,7 +44,7 @@ class MultiHeadAttention(Layer):
         num_kv_heads: int | None = None,
         rotary: bool = False,
     ) -> None:
-        """The first parameters."""
+        """Sets the initial parameters."""
         if num_heads < 1 or features % num_heads:
             raise UserError(
                 f"MultiHeadAttention: {features} features don't make {num_heads} heads of one size",
@@ -72,9 +72,9 @@ class MultiHeadAttention(Layer):
         is_causal: bool = False,
         cache: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Rows (B, T, E) or (T, E); without a key and a value, of attention to themselves.
+        """Attends from rows (B, T, E) or (T, E) to a key and a value, which are the rows if None.
 
-        With a cache, the rows that follow those in it, and the cache with them behind.
+        With a cache the rows follow those in it, and the result is ``(y, cache)``.
         """
         params = {"query": self.query, "key": self.key, "value": self.value, "out": self.out}
         options: dict[str, Any] = {"is_causal": is_causal, "cache": cache}
@@ -116,12 +116,8 @@ def _owned(x: Any, shape: tuple[int, ...]) -> Any:
 
 
 @dataclass(init=False, repr=False)
-class TransformerEncoderLayer(Layer):
-    """Attention of rows to themselves and a perceptron, each added to its rows and normalised.
-
-    ``norm_first`` normalises what goes into each instead of what comes out. The options are
-    PyTorch's; attention's weights are not dropped.
-    """
+class _TransformerLayer(Layer):
+    """Attention of rows to themselves and a perceptron, each added to its rows and normalised."""
 
     attention: MultiHeadAttention
     linear1: Linear
@@ -131,7 +127,6 @@ class TransformerEncoderLayer(Layer):
     dropout: Dropout
     activation: Callable[..., Any]
     norm_first: bool
-    takes_key: ClassVar[bool] = True
 
     @facing_users
     def __init__(
@@ -147,13 +142,47 @@ class TransformerEncoderLayer(Layer):
         bias: bool = True,
         dtype: Any = "f32",
     ) -> None:
-        """The first parameters."""
-        keys = keys_of(key, 3)
+        """Sets the initial parameters."""
+        keys, norm = keys_of(key, 4), (d_model, layer_norm_eps, bias, dtype)
         self.attention = MultiHeadAttention(keys[0], nhead, d_model, bias, dtype)
         self.linear1 = Linear(keys[1], d_model, dim_feedforward, bias, dtype)
         self.linear2 = Linear(keys[2], dim_feedforward, d_model, bias, dtype)
-        self.norm1, self.norm2 = (LayerNorm(d_model, layer_norm_eps, bias, dtype) for _ in range(2))
+        self.norm1, self.norm2 = LayerNorm(*norm), LayerNorm(*norm)
         self.dropout, self.activation, self.norm_first = Dropout(dropout), activation, norm_first
+        self._extend(keys[3], nhead, norm)
+
+    def _extend(self, key: Any, nhead: int, norm: tuple[Any, ...]) -> None:
+        """Parameters of parts that only some of these layers have."""
+
+    def _added(self, norm: LayerNorm, x: Any, part: Callable[[Any], Any]) -> Any:
+        """The rows and what a part of the layer makes of them, normalised before or after."""
+        if self.norm_first:
+            return xp.add(x, part(norm(x)))
+        return norm(xp.add(x, part(x)))
+
+    def _after_attention(
+        self, x: Any, drop: Callable[[Any], Any], mask: Any, is_causal: bool
+    ) -> Any:
+        """The rows after attention to themselves."""
+        attend = self.attention
+        return self._added(self.norm1, x, lambda x: drop(attend(x, mask=mask, is_causal=is_causal)))
+
+    def _after_perceptron(self, x: Any, drop: Callable[[Any], Any], norm: LayerNorm) -> Any:
+        """The rows after the perceptron."""
+        return self._added(
+            norm, x, lambda x: drop(self.linear2(drop(self.activation(self.linear1(x)))))
+        )
+
+
+@dataclass(init=False, repr=False)
+class TransformerEncoderLayer(_TransformerLayer):
+    """Attention of rows to themselves and a perceptron, each added to its rows and normalised.
+
+    ``norm_first`` normalises what goes into each instead of what comes out. The options are
+    PyTorch's; there is no dropout of the weights of attention.
+    """
+
+    takes_key: ClassVar[bool] = True
 
     def __call__(
         self,
@@ -165,57 +194,25 @@ class TransformerEncoderLayer(Layer):
     ) -> Any:
         """Rows (B, T, E) or (T, E); a mask is true where a row is seen."""
         drop = _Drops(self.dropout, key, training, 3)
-        x = _added(
-            self,
-            self.norm1,
-            x,
-            lambda x: drop(self.attention(x, None, None, None, mask, is_causal)),
+        return self._after_perceptron(
+            self._after_attention(x, drop, mask, is_causal), drop, self.norm2
         )
-        return _added(self, self.norm2, x, lambda x: drop(_perceptron(self, x, drop)))
 
 
 @dataclass(init=False, repr=False)
-class TransformerDecoderLayer(Layer):
+class TransformerDecoderLayer(_TransformerLayer):
     """Attention of rows to themselves, then to those of a memory, and a perceptron.
 
     The options are those of ``TransformerEncoderLayer``.
     """
 
-    attention: MultiHeadAttention
     memory: MultiHeadAttention
-    linear1: Linear
-    linear2: Linear
-    norm1: LayerNorm
-    norm2: LayerNorm
     norm3: LayerNorm
-    dropout: Dropout
-    activation: Callable[..., Any]
-    norm_first: bool
 
-    @facing_users
-    def __init__(
-        self,
-        key: Any,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: Callable[..., Any] = relu,
-        layer_norm_eps: float = 1e-5,
-        norm_first: bool = False,
-        bias: bool = True,
-        dtype: Any = "f32",
-    ) -> None:
-        """The first parameters."""
-        keys = keys_of(key, 4)
-        self.attention = MultiHeadAttention(keys[0], nhead, d_model, bias, dtype)
-        self.memory = MultiHeadAttention(keys[3], nhead, d_model, bias, dtype)
-        self.linear1 = Linear(keys[1], d_model, dim_feedforward, bias, dtype)
-        self.linear2 = Linear(keys[2], dim_feedforward, d_model, bias, dtype)
-        self.norm1, self.norm2, self.norm3 = (
-            LayerNorm(d_model, layer_norm_eps, bias, dtype) for _ in range(3)
-        )
-        self.dropout, self.activation, self.norm_first = Dropout(dropout), activation, norm_first
+    def _extend(self, key: Any, nhead: int, norm: tuple[Any, ...]) -> None:
+        features, _, bias, dtype = norm
+        self.memory = MultiHeadAttention(key, nhead, features, bias, dtype)
+        self.norm3 = LayerNorm(*norm)
 
     def __call__(
         self,
@@ -229,34 +226,13 @@ class TransformerDecoderLayer(Layer):
     ) -> Any:
         """Rows (B, T, E) that see one another, and those of a memory (B, S, E)."""
         drop = _Drops(self.dropout, key, training, 4)
-        x = _added(
-            self,
-            self.norm1,
-            x,
-            lambda x: drop(self.attention(x, None, None, None, mask, is_causal)),
-        )
-        x = _added(
-            self, self.norm2, x, lambda x: drop(self.memory(x, memory, None, None, memory_mask))
-        )
-        return _added(self, self.norm3, x, lambda x: drop(_perceptron(self, x, drop)))
-
-
-Part = TransformerEncoderLayer | TransformerDecoderLayer
-
-
-def _added(layer: Part, norm: LayerNorm, x: Any, part: Callable[[Any], Any]) -> Any:
-    """The rows and what a part of the layer makes of them, normalised before or after."""
-    if layer.norm_first:
-        return xp.add(x, part(norm(x)))
-    return norm(xp.add(x, part(x)))
-
-
-def _perceptron(layer: Part, x: Any, drop: Callable[[Any], Any]) -> Any:
-    return layer.linear2(drop(layer.activation(layer.linear1(x))))
+        x = self._after_attention(x, drop, mask, is_causal)
+        x = self._added(self.norm2, x, lambda x: drop(self.memory(x, memory, mask=memory_mask)))
+        return self._after_perceptron(x, drop, self.norm3)
 
 
 class _Drops:
-    """Dropout with a key of its own for each use; none of a rate of 0."""
+    """Dropout with another key at each call; without a key if the rate is 0."""
 
     def __init__(self, dropout: Dropout, key: Any, training: bool, count: int) -> None:
         self.dropout, self.training = dropout, training and dropout.rate > 0
