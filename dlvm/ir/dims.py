@@ -412,7 +412,7 @@ def _call_bounds(atom: Call, ranges: Mapping[str, Range]) -> Range:
             return max(a[0], b[0]), max(a[1], b[1])
         case "mod" if b[0] > 0:
             return 0, min(a[1], b[1] - 1) if a[0] >= 0 else b[1] - 1
-        case "floordiv" if b[0] > 0 and a[0] >= 0:
+        case "floordiv" if b[0] > 0:
             return intervals.quotient(a, b)
         case _:
             return -math.inf, math.inf
@@ -436,7 +436,27 @@ def at_least(a: Dim, b: Dim, ranges: Mapping[str, Range] | None = None) -> bool:
         return True
     if not isinstance(d, Expr) or _refuted(d, ranges or {}):
         return False
-    return _Proof(ranges).never_negative(d, _DEEPEST)
+    return _counted_from_least(d, ranges or {}) or _Proof(ranges).never_negative(d, _DEEPEST)
+
+
+def _counted_from_least(d: Expr, ranges: Mapping[str, Range]) -> bool:
+    """Whether ``d >= 0`` shows where each factor is counted from its least value on.
+
+    ``a*b + a + b + 1``, of ``a`` and ``b`` from -1 on, is the product of two that are not negative.
+    """
+    above: dict[str, Range] = {}
+    out: Dim = 0
+    for mono, k in d.terms:
+        term: Dim = k
+        for atom, p in mono:
+            least, most = _atom_bounds(atom, ranges)
+            if math.isinf(least):
+                return False
+            above[name := f"{atom} from {int(least)}"] = (0, most - least)
+            for _ in range(p):
+                term = term * (symbol(name) + int(least))
+        out = out + term
+    return bounds(out, above)[0] >= 0
 
 
 def _refuted(d: Expr, ranges: Mapping[str, Range]) -> bool:

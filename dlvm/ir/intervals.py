@@ -19,15 +19,16 @@ def power(r: Range, p: int) -> Range:
 
 
 def quotient(a: Range, b: Range) -> Range:
-    """``a // b`` where no a is negative, and every b is positive."""
-    return _floor(a[0], b[1]), _floor(a[1], b[0])
+    """``a // b`` where every b is positive."""
+    corners = [_floor(x, y) for x in a for y in b]
+    return min(corners), max(corners)
 
 
 def _floor(x: float, y: float) -> float:
-    """``x // y`` of interval ends; a finite number divided by infinity is 0."""
-    if math.isinf(y):
-        return 0
-    return x if math.isinf(x) else x // y
+    """``x // y`` of interval ends; a finite number divided by infinity is 0, or just below it."""
+    if math.isinf(x):
+        return x
+    return -(x < 0) if math.isinf(y) else x // y
 
 
 def times(a: Range, b: Range) -> Range:

@@ -24,7 +24,7 @@ from dlvm.gen.loops.statements import (
     statements,
 )
 from dlvm.ir import Dim, Value
-from dlvm.ir.dims import floordiv, mod, product, symbol
+from dlvm.ir.dims import floordiv, maximum, minimum, mod, product, symbol
 from dlvm.ir.positions import Index, split
 from dlvm.ops import Permute, Reshape
 
@@ -85,16 +85,18 @@ class _Matrix:
         names = [nest.fresh(f"%{hint}") for hint in ("row", "unit", "rows", "units", "step")]
         row, first, rows, units, step = map(symbol, names)
         piece = Local(nest.fresh("piece"), self.value.dtype, 0)
-        size, parts, run = self._units(pull, batch)
+        run = self._run(pull, batch)
+        outer, length = self.cols[: len(self.cols) - len(run)], product(run)
+        known = bool(outer) and isinstance(length, int)
+        size = _unit(int(length), product(self.cols)) if known else 1
+
+        def write(index: Index, at: Dim) -> None:
+            nest.store(piece, r * step + at, pull.element(self.value, At((*batch, *down, *index))))
+
         with nest.scope(*names, closed=True) as body, nest.loop("serial", rows, "r") as r:
             down = self._digits(pull, row + r, self.rows)
-            if size == 1:
-                with nest.loop("parallel", units, "c") as c:
-                    index = (*batch, *down, *split(first + c, self.cols))
-                    x = pull.element(self.value, At(index))
-                    nest.store(piece, r * step + c, x)
-            else:
-                outer, inner = self.cols[: -len(run)], self.cols[-len(run) :]
+            if known:
+                parts = floordiv(length, size)
                 with nest.loop("serial", units, "u") as u:
                     whole = nest.named("whole", floordiv(first + u, parts), product(outer) - 1)
                     part = nest.named("part", mod(first + u, parts), parts - 1)
@@ -102,9 +104,21 @@ class _Matrix:
                     for at, width in exact(size) if size <= FEW else ((0, size),):
                         lanes = width if size <= FEW else 0
                         with nest.loop("parallel", width, "c", width=lanes) as c:
-                            index = (*batch, *down, *across, *split(part * size + at + c, inner))
-                            x = pull.element(self.value, At(index))
-                            nest.store(piece, r * step + u * size + at + c, x)
+                            inner = split(part * size + at + c, run)
+                            write((*across, *inner), u * size + at + c)
+            elif outer:
+                top, behind = floordiv(first, length), first + units
+                with nest.loop("serial", floordiv(behind - 1, length) - top + 1, "u") as u:
+                    whole = nest.named("whole", top + u, product(outer) - 1)
+                    start = nest.named("start", maximum(first - whole * length, 0), length - 1)
+                    across = self._digits(pull, whole, outer)
+                    left = minimum(behind - whole * length, length) - start
+                    with nest.loop("parallel", left, "c") as c:
+                        inner = split(start + c, run)
+                        write((*across, *inner), whole * length - first + start + c)
+            else:
+                with nest.loop("parallel", units, "c") as c:
+                    write(split(first + c, run), c)
         return Fill(piece, size, tuple(names), tuple(body))
 
     def _digits(self, pull: Pull, position: Dim, shape: Index) -> Index:
@@ -114,26 +128,12 @@ class _Matrix:
             d if len(shape) == 1 else pull.nest.named("digit", d, size - 1) for d, size in parts
         )
 
-    def _units(self, pull: Pull, batch: Index) -> tuple[int, int, Index]:
-        """Elements of a unit, how many units make a run, and the axes of a run.
-
-        A run is what can be read along one line, of as many of the last axes as possible. A unit of
-        one stands for columns that may be cut anywhere.
-        """
-        several = len(self.cols) > 1 and all(isinstance(n, int) for n in self.cols)
-        if not pull.forms.take("units", several):
-            return 1, 1, self.cols
-        for first in range(len(self.cols)):
-            run = self.cols[first:]
-            if first == len(self.cols) - 1 or self._on_one_line(pull, batch, first):
-                break
-        else:
-            raise AssertionError
-        if first == 0:
-            return 1, 1, run
-        length = int(str(product(run)))
-        unit = _unit(length, int(str(product(self.cols))))
-        return unit, length // unit, run
+    def _run(self, pull: Pull, batch: Index) -> Index:
+        """The axes of a run: what can be read along one line, as many of the last as possible."""
+        if not pull.forms.take("units", len(self.cols) > 1):
+            return self.cols
+        lines = (i for i in range(len(self.cols) - 1) if self._on_one_line(pull, batch, i))
+        return self.cols[next(lines, len(self.cols) - 1) :]
 
     def _on_one_line(self, pull: Pull, batch: Index, first: int) -> bool:
         """Whether all that is read moves by one step along the axes from one on."""
@@ -149,14 +149,15 @@ class _Matrix:
         return all(step_of(load.offset, last) is not None and not load.where for load in loads)
 
 
-def _unit(length: int, k: int) -> int:
+def _unit(length: int, k: Dim) -> int:
     """The elements of a unit of a run: as many as possible, of which whole ones are a chunk.
 
     What crosses the end of a chunk is computed for both chunks.
     """
     units = [n for n in range(1, LONGEST + 1) if length % n == 0]
     fitting = [n for n in units if CHUNK % n == 0]
-    return fitting[-1] if k > CHUNK and fitting[-1] >= FITTING else units[-1]
+    long = not isinstance(k, int) or k > CHUNK
+    return fitting[-1] if long and fitting[-1] >= FITTING else units[-1]
 
 
 def _loads(body: Body) -> Iterator[Load]:

@@ -132,8 +132,9 @@ def _both(first: Any, second: Any) -> Generator[None]:
 
 
 @pytest.fixture(autouse=True)
-def no_memory_of_objects() -> Generator[None]:
-    """Objects of products are made anew under a fault, and again without it."""
+def no_memory_of_code(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
+    """Code is made anew under a fault, and again without it; nobody finds it on disk."""
+    monkeypatch.setenv("DLVM_CACHE_DIR", str(tmp_path))
     objects.machine_code.cache_clear()
     yield
     objects.machine_code.cache_clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -323,3 +324,20 @@ def test_a_factor_of_all_terms_is_left_out_of_a_proof():
     assert not dims.at_least(least * least, n * least)
     free = {"N": (-3.0, 5.0), "M": (0.0, 5.0)}
     assert not dims.at_least(n * m, n * dims.minimum(m, 1), free), "the factor may be negative"
+
+
+def test_factors_are_counted_from_their_least_values():
+    h, w = dims.symbol("h"), dims.symbol("w")
+    a, b = dims.floordiv(h - 1, 2), dims.floordiv(w - 1, 4)
+    assert dims.at_least(a * b + a + b + 1, 0)  # (a + 1) * (b + 1), of half an image and a quarter
+    assert not dims.at_least(a * b + a + b, 0)  # -1 without rows and columns
+    assert dims.at_least((h - 2) * (w - 3), 0, {"h": (2, 9), "w": (3, math.inf)})
+
+
+@pytest.mark.parametrize("least", [-7, -1, 0, 3])
+@pytest.mark.parametrize("by", [1, 2, 5])
+def test_a_division_of_what_may_be_negative_has_bounds(least: int, by: int):
+    n = dims.symbol("n")
+    found = dims.bounds(dims.floordiv(n + least, by), {"n": (0, 40)})
+    assert found == (least // by, (40 + least) // by)
+    assert dims.bounds(dims.floordiv(n + least, by)) == (least // by, math.inf)

@@ -133,7 +133,7 @@ def test_open_sizes_are_flattened_pooled_to_one_and_doubled():
         ),
         (
             lambda: dlvm.trace(nn.Upsample(scale_factor=1.5), dlvm.spec("f32[B,H,W,3]")),
-            "whole number of times larger",
+            "only be resized by a whole scale_factor",
         ),
     ],
 )
