@@ -110,7 +110,7 @@ class _Matrix:
                 top, behind = floordiv(first, length), first + units
                 with nest.loop("serial", floordiv(behind - 1, length) - top + 1, "u") as u:
                     whole = nest.named("whole", top + u, product(outer) - 1)
-                    start = nest.named("start", maximum(first - whole * length, 0), length - 1)
+                    start = maximum(first - whole * length, 0)
                     across = self._digits(pull, whole, outer)
                     left = minimum(behind - whole * length, length) - start
                     with nest.loop("parallel", left, "c") as c:

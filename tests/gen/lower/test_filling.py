@@ -184,6 +184,22 @@ def test_windows_of_images_are_no_array(sizes: tuple[int, ...]):
     agrees(text, whole(b, h, w, c), whole(rows, o))
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("size", [(0, 3), (4, 0), (1, 1), (9, 7), (21, 80), (2, 700)], ids=str)
+def test_windows_of_an_open_image_are_filled_along_its_rows(size: tuple[int, int], threads: int):
+    """Channels first, so that the places of an image are columns, which any part may cut."""
+    h, w = size
+    text = """func @f(%w: f32[5,27], %x: f32[3,H+2,W+2]) -> f32[5,H*W] {
+      %0 = patches %x axes=(1, 2) sizes=(3, 3) steps=(1, 1) dilations=(1, 1) : f32[3,H,W,3,3]
+      %1 = permute %0 perm=(0, 3, 4, 1, 2) : f32[3,3,3,H,W]
+      %2 = reshape %1 shape=(27, H*W) : f32[27,H*W]
+      %3 = matmul %w, %2 : f32[5,H*W]
+      return %3
+    }"""
+    made = agrees(text, whole(5, 27), whole(3, h + 2, w + 2), threads=threads)
+    assert "floordiv(%c" not in str(made), "no division for each element"
+
+
 # -- the loops -------------------------------------------------------------------------------------
 
 
