@@ -49,6 +49,7 @@ from .spectra import (
     svd,
     svdvals,
 )
+from .sylvester import solve_continuous_lyapunov, solve_discrete_lyapunov, solve_sylvester
 
 __all__ = [
     "cho_factor",
@@ -78,6 +79,9 @@ __all__ = [
     "schur",
     "slogdet",
     "solve",
+    "solve_continuous_lyapunov",
+    "solve_discrete_lyapunov",
+    "solve_sylvester",
     "solve_triangular",
     "spectral",
     "svd",
