@@ -11,6 +11,7 @@ from .eigenpairs import EigPairs as EigPairs
 from .eigenpairs import Pairs as Pairs
 from .eigenpairs import eig_pairs, eigvals_pairs
 from .exponentials import expm
+from .factors import PivotedQRResult as PivotedQRResult
 from .factors import QRResult as QRResult
 from .factors import cho_factor, cholesky, qr
 from .functions import spectral

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.linalg
 
 import dlvm
 from dlvm.ir import parse
 from dlvm.testing import gradcheck
 
+from . import gallery
 from .gallery import DEFINITE, GENERAL, PASSED, SIZES, norm, random, ratio
 
 linalg = dlvm.linalg
@@ -102,6 +104,42 @@ def test_qr_of_hard_matrices_is_orthogonal(name):
         a = GENERAL[name](n)
         q, r = dlvm.function(linalg.qr)(a)
         assert ratio(q.T @ q - np.eye(n)) < PASSED and ratio(q @ r - a, a) < PASSED
+
+
+PIVOTED = dlvm.function(lambda x: linalg.qr(x, pivoting=True), dynamic={"x": "M,N"})
+
+
+@pytest.mark.parametrize("shape", [(0, 2), (1, 4), (3, 5), (5, 5), (40, 30)])
+def test_pivoted_factors_are_scipys(shape):
+    a = np.random.default_rng(sum(shape)).standard_normal(shape)
+    found = PIVOTED(a)
+    assert np.array_equal(np.sort(found.P), np.arange(shape[1]))
+    if shape[0]:
+        for x, y in zip(found, scipy.linalg.qr(a, mode="economic", pivoting=True), strict=True):
+            np.testing.assert_allclose(x, y, atol=1e-13)
+
+
+def test_pivoted_factors_show_the_rank_of_each_matrix_of_a_batch():
+    names = ("hilbert", "kahan", "rank_one", "growing", "random")
+    many = np.stack([getattr(gallery, name)(9) for name in names])
+    r, order = linalg.qr(many, "r", pivoting=True)
+    q, full, _ = linalg.qr(many, "complete", pivoting=True)
+    assert np.array_equal(r, full)
+    for a, q_, r_, p in zip(many, q, r, order, strict=True):
+        assert ratio(q_ @ r_ - a[:, p], a) < PASSED
+        size = np.abs(np.diagonal(r_))
+        assert (size[1:] <= size[:-1] * (1 + 1e-12) + 1e-15 * size[0]).all()
+    assert np.abs(r[2, 1:]).max() < 1e-14 * np.abs(r[2, 0, 0])
+
+
+def test_the_derivative_of_pivoted_factors_keeps_the_order():
+    a = np.random.default_rng(5).standard_normal((4, 3))
+    order = PIVOTED(a).P
+    found, plain = (
+        dlvm.grad(lambda x, f=f: weighted(tuple(f(x))))
+        for f in (lambda x: linalg.qr(x, pivoting=True)[:2], linalg.qr)
+    )
+    np.testing.assert_allclose(found(a)[:, order], plain(a[:, order]), atol=1e-13)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])

@@ -398,7 +398,12 @@ FACTORED = {
         of(MANY, W[:3], 1, True),
         of(REGULAR, W[:3], unit_diagonal=True),
     ],
-    "linalg.qr": [of(REGULAR[:, :2]), of(REGULAR[:2]), of(REGULAR, "r"), of(MANY[..., :2])],
+    "linalg.qr": [
+        of(REGULAR[:, :2]),
+        of(REGULAR[:2]),
+        of(REGULAR, "r"),
+        of(MANY[..., :2], pivoting=True),
+    ],
     "linalg.lstsq": [of(REGULAR[:, :2], W[:3]), of(REGULAR[:2], V[:2])],
     "linalg.eigh": [of(DEFINITE), of(REGULAR, "U")],
     "linalg.eigvalsh": [of(DEFINITE), of(REGULAR, "L")],
