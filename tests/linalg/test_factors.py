@@ -7,6 +7,7 @@ import pytest
 import scipy.linalg
 
 import dlvm
+from dlvm.dsl.arrays.factorisations import lu_factors
 from dlvm.ir import parse
 from dlvm.testing import gradcheck
 
@@ -104,6 +105,20 @@ def test_qr_of_hard_matrices_is_orthogonal(name):
         a = GENERAL[name](n)
         q, r = dlvm.function(linalg.qr)(a)
         assert ratio(q.T @ q - np.eye(n)) < PASSED and ratio(q @ r - a, a) < PASSED
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (4, 3), (2, 4)])
+def test_matrices_of_few_rows_are_factorised_a_lane_each_with_the_bits_of_the_reference(shape):
+    x = np.random.default_rng(3).standard_normal((20, *shape))
+    x[5], x[6], x[7], x[8, 0] = 0.0, 1.0, x[7] * 1e-310, np.nan
+    factors = [lambda x: tuple(linalg.qr(x))]
+    if shape[0] == shape[1]:
+        factors.append(lambda x: lu_factors(dlvm.asarray(x)))
+    for f in factors:
+        module, call = dlvm.trace(f, x), dlvm.function(f)
+        for found, expected in zip(call(x), module.run(module.main.name, x), strict=True):
+            np.testing.assert_array_equal(found, expected)
+        assert "vector %i1 < 20" in call.compile(x).text("loops")
 
 
 PIVOTED = dlvm.function(lambda x: linalg.qr(x, pivoting=True), dynamic={"x": "M,N"})
