@@ -11,6 +11,7 @@ from .eigenpairs import EigPairs as EigPairs
 from .eigenpairs import Pairs as Pairs
 from .eigenpairs import eig_pairs, eigvals_pairs
 from .exponentials import expm
+from .factors import PivotedQRResult as PivotedQRResult
 from .factors import QRResult as QRResult
 from .factors import cho_factor, cholesky, qr
 from .functions import spectral
@@ -49,6 +50,7 @@ from .spectra import (
     svd,
     svdvals,
 )
+from .sylvester import solve_continuous_lyapunov, solve_discrete_lyapunov, solve_sylvester
 
 __all__ = [
     "cho_factor",
@@ -78,6 +80,9 @@ __all__ = [
     "schur",
     "slogdet",
     "solve",
+    "solve_continuous_lyapunov",
+    "solve_discrete_lyapunov",
+    "solve_sylvester",
     "solve_triangular",
     "spectral",
     "svd",

@@ -12,11 +12,12 @@ from dlvm.dsl.elements.eager import exported
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.namespace import xp
 
+from .parts import Parts, less, over, times
+
 BIG = 2.0**30
 """From here on a vector is divided by its size while it is computed."""
 LARGE = 0.75
 """A component is called large from this part of the largest magnitude on."""
-Parts = tuple[Any, Any]
 
 
 class Pairs(NamedTuple):
@@ -147,7 +148,7 @@ def _row(t: Any, w: Parts, below: Any, i: Any, x: Parts) -> Parts:
         for r in (before, i)
     )
     apart = t[..., i, i][..., None] - w[0], -w[1]
-    alone = _over((rest[0], rest[1]), _away(apart))
+    alone = over((rest[0], rest[1]), _away(apart))
     first = (below[..., i] != 0)[..., None]
     second = ((below[..., before] != 0) & (before < i))[..., None]
     b, c = t[..., before, i][..., None], t[..., i, before][..., None]
@@ -179,19 +180,6 @@ def _away(x: Parts) -> Parts:
     return xp.where(small, eps, x[0]), xp.where(small, 0.0, x[1])
 
 
-def _times(x: Parts, y: Parts) -> Parts:
-    return x[0] * y[0] - x[1] * y[1], x[0] * y[1] + x[1] * y[0]
-
-
-def _less(x: Parts, y: Parts) -> Parts:
-    return x[0] - y[0], x[1] - y[1]
-
-
-def _over(x: Parts, y: Parts) -> Parts:
-    size = y[0] * y[0] + y[1] * y[1]
-    return (x[0] * y[0] + x[1] * y[1]) / size, (x[1] * y[0] - x[0] * y[1]) / size
-
-
 def _where(mask: Any, x: Parts, y: Parts) -> Parts:
     return xp.where(mask, x[0], y[0]), xp.where(mask, x[1], y[1])
 
@@ -205,6 +193,6 @@ def _pair(a: Parts, b: Any, c: Any, above: Any, rest: Any) -> tuple[Parts, Parts
     beside, last = _where(swapped, a, b), _where(swapped, b, a)
     right, left = _where(swapped, rest, above), _where(swapped, above, rest)
     pivot = _away(pivot)
-    factor = _over(other, pivot)
-    y = _over(_less(left, _times(factor, right)), _away(_less(last, _times(factor, beside))))
-    return _over(_less(right, _times(beside, y)), pivot), y
+    factor = over(other, pivot)
+    y = over(less(left, times(factor, right)), _away(less(last, times(factor, beside))))
+    return over(less(right, times(beside, y)), pivot), y

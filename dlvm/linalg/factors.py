@@ -17,6 +17,8 @@ from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.namespace import xp
 from dlvm.ir.dims import at_least
 
+from .pivoting import column_order
+
 
 class QRResult(NamedTuple):
     """Orthonormal columns and an upper triangle whose product is the matrix."""
@@ -36,6 +38,14 @@ def cholesky(x: Any, *, upper: bool = False) -> Any:
     return xp.matrix_transpose(found) if upper else found
 
 
+class PivotedQRResult(NamedTuple):
+    """Orthonormal columns, an upper triangle and the order of the columns of which they are."""
+
+    Q: Any
+    R: Any
+    P: Any
+
+
 @facing_users
 def cho_factor(a: Any, lower: bool = False) -> tuple[Any, bool]:
     """The factor of a positive definite matrix, and whether it is the lower one: for ``cho_solve``.
@@ -46,13 +56,17 @@ def cho_factor(a: Any, lower: bool = False) -> tuple[Any, bool]:
 
 
 @exported("linalg.qr")
-def qr(x: Any, mode: str = "reduced") -> Any:
+def qr(x: Any, mode: str = "reduced", pivoting: bool = False) -> Any:
     """``Q`` and ``R`` with ``Q @ R = x``: orthonormal columns and an upper triangle.
 
     There are as many columns as the smaller size of ``x``, or as it has rows for
     ``mode="complete"``; ``mode="r"`` gives ``R`` alone. The signs are LAPACK's: a diagonal element
     of ``R`` is negative where its reflection started from a positive element, and stays as it is
     where all below it are zero.
+
+    With ``pivoting``, as in SciPy, a third result ``P`` says how columns are ordered: for one
+    matrix ``Q @ R`` is ``x[:, P]``. Each column is the one farthest from the space of those before,
+    so magnitudes on the diagonal of ``R`` descend, up to rounding. Derivatives keep ``P``.
     """
     if mode not in ("reduced", "r", "complete"):
         raise ArgumentError(
@@ -61,13 +75,22 @@ def qr(x: Any, mode: str = "reduced") -> Any:
             remedy="leave it out for the reduced form",
         )
     a = matrix("qr", x, square=False)
+    if not pivoting:
+        q, r = _factors(a, mode)
+        return r if mode == "r" else QRResult(q, r)
+    order = column_order(a)
+    q, r = _factors(xp.take_along_axis(a, order[..., None, :], axis=-1), mode)
+    return (r, order) if mode == "r" else PivotedQRResult(q, r, order)
+
+
+def _factors(a: Tensor, mode: str) -> tuple[Tensor, Tensor]:
     q, r = qr_factors(a)
     if mode == "complete":
         rows, columns = a.type.shape[-2:]
         q = completed("qr", q, a)
         if not at_least(columns, rows):
             r = beside_zeros(r, rows - columns, -2)
-    return r if mode == "r" else QRResult(q, r)
+    return q, r
 
 
 def completed(name: str, q: Tensor, like: Tensor) -> Tensor:

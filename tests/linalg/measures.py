@@ -12,7 +12,7 @@ from typing import Any
 
 import mpmath as mp
 import numpy as np
-from scipy.linalg import expm_cond, lu
+from scipy.linalg import expm_cond, lu, solve_sylvester
 
 from .gallery import norm
 
@@ -106,6 +106,31 @@ def eigen(a: Array, w: Array, v: Array, u: float) -> float:
     """``|A V - V W| / (n |A| u)``, how orthogonal V is, and errors of W beside the largest."""
     far = apart(w, np.linalg.eigvalsh(a), len(a), u)
     return max(over(a @ v - v * w, len(a), a, u), orthonormal(v, u), far)
+
+
+def schur(a: Array, t: Array, z: Array, u: float) -> float:
+    """``|A - Z T Z'| / (n |A| u)`` and how orthogonal Z is."""
+    return max(over(a - z @ t @ z.T, len(a), a, u), orthonormal(z, u))
+
+
+def eigenpairs(a: Array, w: Array, imaginary: Array, v: Array, other: Array, u: float) -> float:
+    """``|A V - V W| / (n |A| u)`` for vectors of the length 1, both parts."""
+    real = a @ v - v * w + other * imaginary
+    rest = a @ other - v * imaginary - other * w
+    lengths = np.sqrt((v * v + other * other).sum(0)) - 1
+    return max(
+        over(real, len(a), a, u), over(rest, len(a), a, u), over(lengths[:, None], len(a), u)
+    )
+
+
+def between(a: Array, b: Array, q: Array, x: Array, u: float) -> float:
+    """``|A X + X B - Q| / (n (|A| + |B|) |X| u)``; 0 of a solution that is too large for floats."""
+    if not np.isfinite(x).all():
+        most = np.finfo(np.float64 if u < 1e-10 else np.float32).max
+        return 0.0 if norm(solve_sylvester(a, b, q)) > most / norm(a) else np.inf
+    size = max(np.abs(a).max(initial=0), np.abs(b).max(initial=0))
+    a, b, q = a / size, b / size, q / size
+    return over(a @ x + x @ b - q, len(a), norm(a) + norm(b), x, u)
 
 
 def singular_values(a: Array, p: Array, s: Array, vt: Array, u: float) -> float:

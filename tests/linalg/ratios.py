@@ -111,6 +111,13 @@ def moderate(a: Array) -> tuple[Array, ...]:
     return (a * a.dtype.type(min(1.0, 10 / size if size else 1.0)),)
 
 
+def between(a: Array) -> tuple[Array, ...]:
+    """The matrix, one of half as many rows and of its size, and a right side."""
+    n = (len(a) + 1) // 2
+    scale = a.dtype.type(np.abs(a).max(initial=0) or 1)
+    return a, gallery.random(n).astype(a.dtype) * scale, right(a, n)
+
+
 def tall(a: Array) -> Array:
     """Half of its columns."""
     return a[:, : (len(a) + 1) // 2]
@@ -122,6 +129,13 @@ MEASURES: dict[str, Measure] = {
     "qr": Measure(la.qr, lambda a: (a,), measures.qr),
     "qr, tall": Measure(la.qr, lambda a: (tall(a),), measures.qr),
     "qr, wide": Measure(la.qr, lambda a: (tall(a).T,), measures.qr),
+    "qr, pivoted": Measure(
+        lambda a: la.qr(a, pivoting=True),
+        lambda a: (a,),
+        lambda a, q, r, order, u: measures.qr(a[:, order.astype(int)], q, r, u),
+        257,
+        16,
+    ),
     "solve_triangular": Measure(la.solve_triangular, triangle, measures.substituted),
     "the same, transposed": Measure(
         lambda t, b: la.solve_triangular(t, b, 1),
@@ -148,6 +162,15 @@ MEASURES: dict[str, Measure] = {
         257,
         16,
     ),
+    "schur": Measure(la.schur, lambda a: (a,), measures.schur, 257, 16),
+    "eig_pairs": Measure(
+        lambda a: sum(map(tuple, la.eig_pairs(a)), ()),
+        lambda a: (a,),
+        measures.eigenpairs,
+        257,
+        16,
+    ),
+    "solve_sylvester": Measure(la.solve_sylvester, between, measures.between, 257, 16),
     "expm": Measure(la.expm, moderate, measures.exponential, 16, 16, EXPONENTS),
 }
 

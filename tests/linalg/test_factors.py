@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.linalg
 
 import dlvm
+from dlvm.dsl.arrays.factorisations import lu_factors
 from dlvm.ir import parse
 from dlvm.testing import gradcheck
 
+from . import gallery
 from .gallery import DEFINITE, GENERAL, PASSED, SIZES, norm, random, ratio
 
 linalg = dlvm.linalg
@@ -102,6 +105,56 @@ def test_qr_of_hard_matrices_is_orthogonal(name):
         a = GENERAL[name](n)
         q, r = dlvm.function(linalg.qr)(a)
         assert ratio(q.T @ q - np.eye(n)) < PASSED and ratio(q @ r - a, a) < PASSED
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (4, 3), (2, 4)])
+def test_matrices_of_few_rows_are_factorised_a_lane_each_with_the_bits_of_the_reference(shape):
+    x = np.random.default_rng(3).standard_normal((20, *shape))
+    x[5], x[6], x[7], x[8, 0] = 0.0, 1.0, x[7] * 1e-310, np.nan
+    factors = [lambda x: tuple(linalg.qr(x))]
+    if shape[0] == shape[1]:
+        factors.append(lambda x: lu_factors(dlvm.asarray(x)))
+    for f in factors:
+        module, call = dlvm.trace(f, x), dlvm.function(f)
+        for found, expected in zip(call(x), module.run(module.main.name, x), strict=True):
+            np.testing.assert_array_equal(found, expected)
+        assert "vector %i1 < 20" in call.compile(x).text("loops")
+
+
+PIVOTED = dlvm.function(lambda x: linalg.qr(x, pivoting=True), dynamic={"x": "M,N"})
+
+
+@pytest.mark.parametrize("shape", [(0, 2), (1, 4), (3, 5), (5, 5), (40, 30)])
+def test_pivoted_factors_are_scipys(shape):
+    a = np.random.default_rng(sum(shape)).standard_normal(shape)
+    found = PIVOTED(a)
+    assert np.array_equal(np.sort(found.P), np.arange(shape[1]))
+    if shape[0]:
+        for x, y in zip(found, scipy.linalg.qr(a, mode="economic", pivoting=True), strict=True):
+            np.testing.assert_allclose(x, y, atol=1e-13)
+
+
+def test_pivoted_factors_show_the_rank_of_each_matrix_of_a_batch():
+    names = ("hilbert", "kahan", "rank_one", "growing", "random")
+    many = np.stack([getattr(gallery, name)(9) for name in names])
+    r, order = linalg.qr(many, "r", pivoting=True)
+    q, full, _ = linalg.qr(many, "complete", pivoting=True)
+    assert np.array_equal(r, full)
+    for a, q_, r_, p in zip(many, q, r, order, strict=True):
+        assert ratio(q_ @ r_ - a[:, p], a) < PASSED
+        size = np.abs(np.diagonal(r_))
+        assert (size[1:] <= size[:-1] * (1 + 1e-12) + 1e-15 * size[0]).all()
+    assert np.abs(r[2, 1:]).max() < 1e-14 * np.abs(r[2, 0, 0])
+
+
+def test_the_derivative_of_pivoted_factors_keeps_the_order():
+    a = np.random.default_rng(5).standard_normal((4, 3))
+    order = PIVOTED(a).P
+    found, plain = (
+        dlvm.grad(lambda x, f=f: weighted(tuple(f(x))))
+        for f in (lambda x: linalg.qr(x, pivoting=True)[:2], linalg.qr)
+    )
+    np.testing.assert_allclose(found(a)[:, order], plain(a[:, order]), atol=1e-13)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])

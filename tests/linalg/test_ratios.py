@@ -14,6 +14,7 @@ SAMPLE = {
     **dict.fromkeys(ratios.MEASURES, (3, 70)),
     **dict.fromkeys(("det", "expm"), (3,)),
     **dict.fromkeys(("svd, tall", "qr, wide", "pinv", "lstsq"), (3, 20)),
+    **dict.fromkeys(("qr, pivoted", "schur", "eig_pairs", "solve_sylvester"), (3, 20)),
 }
 
 

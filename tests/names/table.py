@@ -382,6 +382,7 @@ LAYERS = {
 TABLE |= LAYERS
 
 REGULAR = drawn(3, 3) + 4 * np.eye(3)
+SMALL = REGULAR[:2, :2]
 DEFINITE = REGULAR @ REGULAR.T
 MANY = np.stack([REGULAR, REGULAR.T * 0.5])
 FACTORED = {
@@ -397,13 +398,21 @@ FACTORED = {
         of(MANY, W[:3], 1, True),
         of(REGULAR, W[:3], unit_diagonal=True),
     ],
-    "linalg.qr": [of(REGULAR[:, :2]), of(REGULAR[:2]), of(REGULAR, "r"), of(MANY[..., :2])],
+    "linalg.qr": [
+        of(REGULAR[:, :2]),
+        of(REGULAR[:2]),
+        of(REGULAR, "r"),
+        of(MANY[..., :2], pivoting=True),
+    ],
     "linalg.lstsq": [of(REGULAR[:, :2], W[:3]), of(REGULAR[:2], V[:2])],
     "linalg.eigh": [of(DEFINITE), of(REGULAR, "U")],
     "linalg.eigvalsh": [of(DEFINITE), of(REGULAR, "L")],
     "linalg.eigvals_pairs": [of(REGULAR), of(MANY)],
     "linalg.eig_pairs": [of(np.array([[1.0, 4, 0], [-2, 1, 1], [0, 0.5, 3]]))],
     "linalg.schur": [of(REGULAR), of(MANY)],
+    "linalg.solve_sylvester": [of(SMALL, REGULAR[2:, 2:], W[:2, :1])],
+    "linalg.solve_continuous_lyapunov": [of(SMALL, W[:2, :2])],
+    "linalg.solve_discrete_lyapunov": [of(SMALL, W[:2, :2])],
     "linalg.svd": [of(REGULAR[:, :2], False), of(MANY)],
     "linalg.svdvals": [of(REGULAR[:, :2]), of(MANY)],
     "linalg.pinv": [of(REGULAR[:, :2]), of(MANY, rtol=1e-9)],

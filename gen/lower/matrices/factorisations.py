@@ -25,6 +25,7 @@ from .eigenvalues import eigh
 from .reflections import qr
 from .schur import schur
 from .singular_values import svd
+from .small import fits, small_lu, small_qr
 from .workspace import Matrix, Work
 
 SQUARES = 128
@@ -45,8 +46,12 @@ def factorise(pull: Pull, body: Function, targets: Mapping[Value, Buffer]) -> No
                 _cholesky(work, op, line)
             case TriangularSolve():
                 _substitute(work, op, line)
+            case LU() if fits(op):
+                small_lu(work, op, line)
             case LU():
                 _lu(work, op, line)
+            case QR() if fits(op):
+                small_qr(work, op, line)
             case QR():
                 qr(work, op, line)
             case Eigh():
