@@ -2,7 +2,7 @@
 #   make test    all tests            make demo    train on handwritten digits
 #   make quick   the tests that a change concerns, and a sample of the others, in 45 s
 #   make map     which functions each test runs, for make quick (some forty minutes)
-#   make check   format, lint, types, import contract, sizes, circles, who knows operations, tests
+#   make check   format, lint, types, stubs, planted typos, import contract, sizes, circles, who knows operations, tests
 #   make reference  every public name, into docs/reference.md, every law, into docs/numerics.md, and
 #                the types of public names, into stubs
 #   make accuracy  how far functions are from exact values, into docs/accuracy.md
@@ -49,6 +49,9 @@ check: .venv/dev.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/python -m tools.typos
+	$(BIN)/python -m mypy.stubtest dlvm --concise --ignore-unused-allowlist \
+		--mypy-config-file pyproject.toml --allowlist tools/stubtest.txt
 	$(BIN)/lint-imports
 	$(BIN)/python tools/size_budget.py
 	$(BIN)/python -m tools.large_classes

@@ -73,13 +73,13 @@ from dlvm.dsl.flow.control import switch as switch
 from dlvm.dsl.flow.loops import fori_loop as fori_loop
 from dlvm.dsl.flow.loops import scan as scan
 from dlvm.dsl.flow.loops import while_loop as while_loop
-from dlvm.dsl.trace.configuration import static as static
 from dlvm.dsl.trace.defaults import default_dtype as default_dtype
 from dlvm.dsl.trace.specs import spec as spec
 from dlvm.dsl.trace.typed import Array
 from dlvm.dsl.trace.typed import Axis
 from dlvm.dsl.trace.typed import Operand
 from dlvm.dsl.trace.typed import Shape
+from dlvm.dsl.trace.typed import static as static
 from dlvm.exporting.formats import export as export
 from dlvm.files.reading import load as load
 from dlvm.files.writing import save as save

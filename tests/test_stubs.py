@@ -13,6 +13,7 @@ import dlvm
 from tests.names.forms import forms_of
 from tests.names.table import SILENT
 from tools.stubs import VARY, pages
+from tools.typos import TYPED, marked
 
 ROOT = Path(__file__).parents[1]
 STUBS = pages()
@@ -78,3 +79,15 @@ def test_results_are_what_the_stub_says(monkeypatch: pytest.MonkeyPatch):
         result = ast.unparse(node.returns)
         wrong += [f"{f}: {result}" for f in forms if not fits(f.on(f.call, f.arrays), result)]
     assert wrong == []
+
+
+@pytest.mark.parametrize(
+    "module", ["linalg", "nn", "nn.initializers", "onnx", "optim", "random", "tree"]
+)
+def test_dir_of_a_module_lists_public_names_only(module: str):
+    found = functools.reduce(getattr, module.split("."), dlvm)
+    assert set(dir(found)) - set(found.__all__) <= {"initializers", "metrics"}
+
+
+def test_forty_mistakes_are_planted():
+    assert len(marked(TYPED)) == 40

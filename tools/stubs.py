@@ -21,7 +21,7 @@ from typing import Any
 
 import dlvm
 from dlvm.dsl.elements.datatypes import NAMES
-from dlvm.dsl.trace import kinds
+from dlvm.dsl.trace import kinds, typed
 from dlvm.ir import OPS
 from dlvm.ops import Elementwise
 
@@ -55,6 +55,7 @@ HOMES = {name: module for module, names in TYPING.items() for name in names}
 VARY = (
     *("atleast_1d", "atleast_2d", "atleast_3d", "average", "gradient", "linspace"),
     *("unique", "unique_all", "unique_counts", "unique_inverse", "unique_values"),
+    *("linalg.qr", "linalg.svd", "nn.multi_head_attention"),
 )
 """Functions that give one array or several, or anything, depending on their arguments."""
 HEAD = '"""Types for editors and type checkers, written by ``python -m tools.stubs``."""\n'
@@ -71,7 +72,8 @@ class Stub:
 
     def text(self) -> str:
         """The whole stub."""
-        return "\n".join([HEAD, *sorted(self.imports), "", *self.lines, ""])
+        again = {line for line in self.imports if f"{line} as {line.split()[-1]}" in self.imports}
+        return "\n".join([HEAD, *sorted(self.imports - again), "", *self.lines, ""])
 
     def declare(self, name: str) -> None:
         """One public name: an import of what has types, or a declaration."""
@@ -79,7 +81,8 @@ class Stub:
         if (line := _constant(name, found)) is not None:
             self.lines.append(line)
         elif (home := _home(self.module, name, found)) is not None:
-            self._import(home, getattr(found, "__name__", name), name)
+            own = name if hasattr(typed, name) else getattr(found, "__name__", name)
+            self._import(home, own, name)
         else:
             public = f"{self.module}.{name}".removeprefix("dlvm.")
             self.lines += [self._function(public, found), ""]
@@ -119,7 +122,9 @@ class Stub:
             elif name in ("np", "os"):
                 self.imports.add("import numpy as np" if name == "np" else "import os")
             else:
-                self.imports.add(f"from {HOMES.get(name, fn.__module__)} import {name}")
+                self.imports.add(
+                    f"from {HOMES.get(name, inspect.unwrap(fn).__module__)} import {name}"
+                )
         return text
 
 
@@ -182,10 +187,12 @@ def _home(module: str, name: str, found: Any) -> str | None:
     """The module from which a type checker learns what a name is, if there is one."""
     if isinstance(found, ModuleType):
         return found.__name__.rpartition(".")[0]
+    if hasattr(typed, name):
+        return typed.__name__
     if name in NAMES:
         return "ml_dtypes" if name == "bfloat16" else "numpy"
     home, own = getattr(found, "__module__", module), getattr(found, "__name__", name)
-    same = home != module and getattr(sys.modules.get(home), own, None) is found
+    same = home != module and "." not in own and getattr(sys.modules.get(home), own, None) is found
     return home if same else None
 
 
@@ -200,10 +207,21 @@ def stub(module: str, names: Iterable[str]) -> str:
 
 def pages() -> dict[Path, str]:
     """The stubs and where they belong."""
-    own = [*OWN, *(n for n in dir(dlvm) if n not in OWN)]
-    return {ROOT / "dlvm" / "__init__.pyi": stub("dlvm", own)}
+    found = {ROOT / "dlvm" / "__init__.pyi": stub("dlvm", [*OWN, *dir(dlvm)])}
+    for module in MODULES:
+        path = Path(str(sys.modules[module].__file__)).with_suffix(".pyi")
+        found[path] = stub(module, _names_of(sys.modules[module]))
+    return found
 
 
+def _names_of(module: ModuleType) -> list[str]:
+    """The names that a module gives, and the classes of its functions' results."""
+    classes = [n for n, x in vars(module).items() if isinstance(x, type) and n[0] != "_"]
+    return sorted({*dir(module), *classes})
+
+
+MODULES = ("dlvm.linalg", "dlvm.nn", "dlvm.random")
+"""Modules whose functions are made of functions on arrays, as those of dlvm itself are."""
 OWN = ("__version__", "__array_api_version__", "__array_namespace_info__")
 """Names of dlvm that start with ``_`` and that the array API standard or packagers ask for."""
 SEVERAL = {

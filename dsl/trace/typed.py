@@ -8,7 +8,7 @@ them, which have the same operators and methods. ``Array`` is the type of both.
 
 from __future__ import annotations
 
-from typing import Any, Protocol, SupportsIndex, TypeAlias
+from typing import Annotated, Any, Generic, Protocol, SupportsIndex, TypeAlias, TypeVar, overload
 
 import numpy as np
 
@@ -78,3 +78,24 @@ Listed: TypeAlias = "list[Any] | tuple[Any, ...]"
 Operand: TypeAlias = "np.ndarray[Any, Any] | np.generic | float | Size | Lent | Converted | Listed"
 Axis: TypeAlias = "SupportsIndex | Listed"
 Shape: TypeAlias = "SupportsIndex | Size | Listed"
+
+T = TypeVar("T")
+MYPY = False
+"""Mypy takes this for true: it knows no descriptors in dataclasses, and pyright calls no alias."""
+if MYPY:
+    static = Annotated[T, "static"]  # pyright: ignore[reportAssignmentType, reportGeneralTypeIssues]
+else:
+
+    class static(Generic[T]):
+        """``dlvm.static``: ``static[int]`` is an int, and ``static(default=2)`` is a field."""
+
+        def __new__(cls, **options: Any) -> Any:
+            """Makes a field that is configuration."""
+            ...
+
+        @overload
+        def __get__(self, obj: None, owner: Any) -> static[T]: ...
+        @overload
+        def __get__(self, obj: Any, owner: Any) -> T: ...
+        def __get__(self, obj: Any, owner: Any) -> Any: ...
+        def __set__(self, obj: Any, value: T) -> None: ...
