@@ -89,5 +89,10 @@ def test_dir_of_a_module_lists_public_names_only(module: str):
     assert set(dir(found)) - set(found.__all__) <= {"initializers", "metrics"}
 
 
+def test_dir_of_a_staged_function_lists_what_users_call():
+    f = dlvm.grad(dlvm.function(lambda x: x))
+    assert [n for n in sorted(dir(f)) if n[0] != "_"] == ["bind", "compile", "explain", "trace"]
+
+
 def test_forty_mistakes_are_planted():
     assert len(marked(TYPED)) == 40

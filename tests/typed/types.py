@@ -60,6 +60,7 @@ def transformations(x: Floats, p: Params) -> None:
     assert_type(dlvm.value_and_grad(loss)(p, x), tuple[Array, Params])
     assert_type(dlvm.vmap(loss)(p, x, scale=2.0), Array)
     assert_type(dlvm.checkpoint(loss)(p=p, x=x), Array)
+    assert_type(dlvm.function(dlvm.grad(loss), memory="1MB")(p, x), Params)
     dlvm.grad(lambda x: (x * x).sum())(x)
 
 
