@@ -2,8 +2,9 @@
 #   make test    all tests            make demo    train on handwritten digits
 #   make quick   the tests that a change concerns, and a sample of the others, in 45 s
 #   make map     which functions each test runs, for make quick (some forty minutes)
-#   make check   format, lint, types, import contract, sizes, circles, who knows operations, tests
-#   make reference  every public name, into docs/reference.md, and every law, into docs/numerics.md
+#   make check   format, lint, types, stubs, planted typos, import contract, sizes, circles, who knows operations, tests
+#   make reference  every public name, into docs/reference.md, every law, into docs/numerics.md, and
+#                the types of public names, into stubs
 #   make accuracy  how far functions are from exact values, into docs/accuracy.md
 #   make table   operations and what works of each
 #   make bench   races beside NumPy (RACES=--quick ...), then the time of each phase of the compiler
@@ -48,6 +49,9 @@ check: .venv/dev.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/python -m tools.typos
+	$(BIN)/python -m mypy.stubtest dlvm --concise --ignore-unused-allowlist \
+		--mypy-config-file pyproject.toml --allowlist tools/stubtest.txt
 	$(BIN)/lint-imports
 	$(BIN)/python tools/size_budget.py
 	$(BIN)/python -m tools.large_classes
@@ -72,6 +76,7 @@ bench: .venv/test.stamp
 reference: .venv/test.stamp
 	$(BIN)/python -m tools.reference
 	$(BIN)/python -m tools.laws
+	$(BIN)/python -m tools.stubs
 
 fuzz: .venv/test.stamp
 	$(BIN)/python -m tests.fuzz --programs $(or $(PROGRAMS),1000)

@@ -3,14 +3,16 @@
 ``docs/guide.md`` shows how programs are written, ``docs/reference.md`` lists every public name.
 
 Functions that follow from operations (``dlvm.exp``, ``dlvm.sum`` ...) are found by name when
-they are first used; see ``dlvm.dsl.words.names``.
+they are first used; see ``dlvm.dsl.words.names``. Type checkers read ``__init__.pyi``.
 """
+
+# pyright: reportUnsupportedDunderAll=false
 
 from __future__ import annotations
 
 import importlib
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dlvm import linalg as linalg
 from dlvm import ops as ops
@@ -37,40 +39,6 @@ from dlvm.dsl.words.origins import user_origin
 from dlvm.ir import Module
 from dlvm.ir import parse as _parse
 from dlvm.ir.taps import taps
-
-if TYPE_CHECKING:
-    from dlvm import gpu as gpu
-    from dlvm import nn as nn
-    from dlvm import onnx as onnx
-    from dlvm import optim as optim
-    from dlvm import random as random
-    from dlvm import stablehlo as stablehlo
-    from dlvm import testing as testing
-    from dlvm import tree as tree
-    from dlvm.ahead import aot
-    from dlvm.data import batches
-    from dlvm.dsl.arrays.assumptions import assume
-    from dlvm.dsl.call.abstract import eval_shape
-    from dlvm.dsl.derive.custom import custom_jvp, custom_vjp
-    from dlvm.dsl.derive.derivatives import (
-        checkpoint,
-        checkpoint_name,
-        grad,
-        jvp,
-        save_names,
-        stop_gradient,
-        value_and_grad,
-        vmap,
-    )
-    from dlvm.dsl.derive.jacobians import hessian, jacobian
-    from dlvm.dsl.derive.linear import linearize, vjp
-    from dlvm.dsl.derive.long_scans import checkpoint_scan
-    from dlvm.dsl.derive.mapping import map
-    from dlvm.dsl.flow.associative import associative_scan
-    from dlvm.dsl.flow.control import cond, switch
-    from dlvm.dsl.flow.loops import fori_loop, scan, while_loop
-    from dlvm.exporting import export
-    from dlvm.files import load, save
 
 parse = facing_users(_parse)
 check_interpreter()

@@ -43,4 +43,4 @@ randint = named("random.randint")
 split = named("random.split")
 uniform = named("random.uniform")
 
-__getattr__ = reader(__name__, __all__)
+__getattr__, __dir__ = reader(__name__, __all__)

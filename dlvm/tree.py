@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dlvm.base.errors import ArgumentError, AxisError, DTypeError, ShapeError
 from dlvm.dsl.trace import trees as forms
@@ -214,4 +214,5 @@ def _size(x: Any, axis: int, name: str) -> Any:
     return shape[axis]
 
 
-__getattr__ = reader(__name__, __all__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = reader(__name__, __all__)

@@ -133,7 +133,7 @@ def corpus():
 
 def main() -> None:
     """Train, say what a letter costs, write some."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__ and __doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=3000)
     parser.add_argument("--letters", type=int, default=300)
     parser.add_argument("--folder", type=Path, default=Path("out"))

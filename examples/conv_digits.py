@@ -119,7 +119,7 @@ def train(x, y, seed: int, file: Path, options):
 
 def main() -> None:
     """Train on each split, say how it went, draw."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__ and __doc__.splitlines()[0])
     parser.add_argument("--epochs", type=int, default=30)
     parser.add_argument("--stop", type=int, help="end after this epoch, as if interrupted")
     parser.add_argument("--resume", action="store_true")

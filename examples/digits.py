@@ -206,7 +206,7 @@ def draw(folder: Path, losses: list[float]) -> None:
 
 def main() -> None:
     """Train, say how it went, draw."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__ and __doc__.splitlines()[0])
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--batch", type=int, default=100)
     parser.add_argument("--pictures", type=Path, default=Path("out"))

@@ -64,7 +64,7 @@ def drawn(n: int, noise: float = 0.2):
 
 def main() -> None:
     """Fit, compare with the truth, draw."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__ and __doc__.splitlines()[0])
     parser.add_argument("--points", type=int, default=200)
     parser.add_argument("--folder", type=Path, default=Path("out"))
     options = parser.parse_args()

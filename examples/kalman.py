@@ -64,7 +64,7 @@ def simulated(steps: int, push: float = 1.0, noise: float = 0.5):
 
 def main() -> None:
     """Fit, compare with the truth, draw."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__ and __doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=500)
     parser.add_argument("--folder", type=Path, default=Path("out"))
     options = parser.parse_args()

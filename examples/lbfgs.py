@@ -103,7 +103,7 @@ def regression() -> float:
 
 def main() -> None:
     """Minimise, compare, draw."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__ and __doc__.splitlines()[0])
     parser.add_argument("--dimensions", type=int, nargs="+", default=[2, 10, 100, 1000])
     parser.add_argument("--folder", type=Path, default=Path("out"))
     options = parser.parse_args()

@@ -85,7 +85,7 @@ def trained(net, key, steps: int, length: int):
 
 def main() -> None:
     """Train, say how many new sequences are solved, draw."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__ and __doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--length", type=int, default=40)
     parser.add_argument("--folder", type=Path, default=Path("out"))

@@ -6,6 +6,7 @@ import difflib
 import html
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -41,7 +42,7 @@ def curve(values: Sequence[float], title: str, width: int = 640, height: int = 2
     )
 
 
-def images(pixels: Sequence[Sequence[Sequence[float]]], columns: int = 12, dot: int = 6) -> str:
+def images(pixels: Any, columns: int = 12, dot: int = 6) -> str:
     """Small images with grey levels from 0, white, to 1, black, in rows."""
     parts: list[str] = []
     high, wide = dot * (len(pixels[0]) + 1), dot * (len(pixels[0][0]) + 1)

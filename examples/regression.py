@@ -54,7 +54,7 @@ def correlated(points: int):
 
 def main() -> None:
     """Fit, compare with what was drawn, draw."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__ and __doc__.splitlines()[0])
     parser.add_argument("--points", type=int, default=200)
     parser.add_argument("--folder", type=Path, default=Path("out"))
     options = parser.parse_args()

@@ -95,12 +95,13 @@ def trained(net, x, test, key, epochs: int):
 
 def main() -> None:
     """Train, say what new images cost, draw some."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__ and __doc__.splitlines()[0])
     parser.add_argument("--epochs", type=int, default=100)
     parser.add_argument("--folder", type=Path, default=Path("out"))
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
-    x = (load_digits().data / 16).astype(np.float32)
+    pixels, _ = load_digits(return_X_y=True)
+    x = np.asarray(pixels / 16, np.float32)
     x = x[np.random.default_rng(0).permutation(len(x))]
     x, test = x[:1500], x[1500:]
     keys = dlvm.random.split(dlvm.random.key(0), 3)

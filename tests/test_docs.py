@@ -43,7 +43,7 @@ def run_page(page: Path, folder: Path, capsys: pytest.CaptureFixture[str], **giv
     line, checker = 0, doctest.OutputChecker()
     with np.printoptions():
         for code, shown in examples:
-            exec(compile("\n" * line + code, str(file), "exec"), space)
+            exec(compile("\n" * line + code, str(file), "exec", dont_inherit=True), space)
             line += code.count("\n")
             found = capsys.readouterr().out
             assert checker.check_output(shown, found, FLAGS), f"{code}\n{found}"

@@ -81,6 +81,9 @@ def test_the_wheel_holds_every_module_and_nothing_else_at_the_top(wheel: Path):
     assert {n.partition("/")[0] for n in names} == {"dlvm", "dlvm_compiler-0.1.0.dist-info"}
     assert {n for n in names if n.endswith(".py")} == modules()
     assert "dlvm/py.typed" in names
+    assert {n for n in names if n.endswith(".pyi")} == {
+        str(path.relative_to(ROOT)) for path in ROOT.glob("dlvm/**/*.pyi")
+    }
     packaged = {f"dlvm/gen/aot/{name}" for name in ("loader.js", "page.js", "page.html")}
     assert packaged <= set(names)
 

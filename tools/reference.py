@@ -45,7 +45,7 @@ SUBJECTS = {
 }
 """Subjects, each with the files whose functions belong there."""
 METHODS = (
-    ("A staged function", "f", function.StagedFunction, "trace compile explain bind"),
+    ("A staged function", "f", function.StagedFunction, " ".join(function.CALLED)),
     ("What f.compile gives", "program", compiled.Compiled, "__call__ module report text"),
     ("What it reports", "report", Report, "at to_dict"),
     ("What f.explain gives", "explanation", explain.Explanation, "text"),

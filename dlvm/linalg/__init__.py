@@ -93,4 +93,4 @@ __all__ = [
     "vector_norm",
 ]
 
-__getattr__ = reader(__name__, __all__)
+__getattr__, __dir__ = reader(__name__, __all__)

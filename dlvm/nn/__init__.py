@@ -223,4 +223,4 @@ __all__ = [
     "swish",
 ]
 
-__getattr__ = reader(__name__, __all__)
+__getattr__, __dir__ = reader(__name__, ("initializers", "metrics", *__all__))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dlvm.base.errors import ShapeError, UserError
 from dlvm.dsl.trace.facing import facing_users
@@ -246,4 +246,5 @@ he_normal = kaiming_normal = _scaled("he_normal", 2.0, "fan_in", "truncated_norm
 lecun_uniform = _scaled("lecun_uniform", 1.0, "fan_in", "uniform")
 lecun_normal = _scaled("lecun_normal", 1.0, "fan_in", "truncated_normal")
 
-__getattr__ = reader(__name__, __all__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = reader(__name__, __all__)

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from dlvm.dsl.trace.suggestions import reader
 
 from .model import Model, load
@@ -22,4 +24,5 @@ __all__ = [
     "load",
     "operation",
 ]
-__getattr__ = reader("dlvm.onnx", __all__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = reader("dlvm.onnx", __all__)

@@ -4,6 +4,8 @@ Names and signatures are those of optax: ``optimizer.init(params)`` gives a stat
 ``optimizer.update(grads, state, params)`` the updates and the next state, and ``apply`` adds them.
 """
 
+from typing import TYPE_CHECKING
+
 from dlvm.dsl.trace.suggestions import reader
 
 from .combining import apply, chain
@@ -136,4 +138,5 @@ __all__ = [
     "warmup_exponential_decay_schedule",
 ]
 
-__getattr__ = reader(__name__, __all__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = reader(__name__, __all__)

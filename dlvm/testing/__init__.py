@@ -48,11 +48,13 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    for home, names in _HOMES.items():
-        if name in names:
-            return getattr(importlib.import_module(f".{home}", __name__), name)
-    raise AttributeError(f"module 'dlvm.testing' has no attribute {name!r}")
+if not TYPE_CHECKING:  # a type checker takes every name for known where it sees this function
+
+    def __getattr__(name: str) -> Any:
+        for home, names in _HOMES.items():
+            if name in names:
+                return getattr(importlib.import_module(f".{home}", __name__), name)
+        raise AttributeError(f"module 'dlvm.testing' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

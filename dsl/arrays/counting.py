@@ -55,7 +55,7 @@ def _length(minlength: int) -> Any:
 @public("histogram")
 def histogram(
     a: Any, bins: Any = 10, range: Any = None, density: bool = False, weights: Any = None
-) -> Any:
+) -> tuple[Any, Any]:
     """How many elements lie in each bin, and the borders of the bins.
 
     ``bins`` is the number of equal bins between ``range`` (or the extremes of ``a``), or the

@@ -235,7 +235,9 @@ def tri(n: Any, m: Any = None, k: int = 0, dtype: Any = None) -> Any:
 
 
 @public("meshgrid")
-def meshgrid(*arrays: Any, indexing: str = "xy", sparse: bool = False, copy: bool = True) -> Any:
+def meshgrid(
+    *arrays: Any, indexing: str = "xy", sparse: bool = False, copy: bool = True
+) -> list[Any]:
     """Vectors as coordinates of a grid: one array for each, constant along all other axes.
 
     With ``xy`` the first two axes are exchanged, as on a page; with ``ij`` they are not.

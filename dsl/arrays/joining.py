@@ -253,7 +253,7 @@ def append(x: Any, values: Any, axis: int | None = None) -> Any:
 
 
 @public("unstack", views=True)
-def unstack(x: Any, axis: int = 0) -> Any:
+def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
     """The slices along an axis of known size, as a tuple."""
     x = staged(x)
     (axis,) = axes_of(x, axis)
@@ -264,7 +264,7 @@ def unstack(x: Any, axis: int = 0) -> Any:
 
 
 @public("split", views=True)
-def split(x: Any, indices_or_sections: Any, axis: int = 0) -> Any:
+def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     """Equal parts along an axis, as many as given, or parts that end at the positions given."""
     x = staged(x)
     (axis,) = axes_of(x, axis)
@@ -282,7 +282,7 @@ def split(x: Any, indices_or_sections: Any, axis: int = 0) -> Any:
 
 
 @public("array_split", views=True)
-def array_split(x: Any, indices_or_sections: Any, axis: int = 0) -> Any:
+def array_split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     """Parts along an axis, of which the first are longer by one where they can't be equal."""
     x = staged(x)
     (axis,) = axes_of(x, axis)
@@ -303,20 +303,20 @@ def _cut(x: Tensor, axis: int, stops: Sequence[Any]) -> list[Tensor]:
 
 
 @public("vsplit", views=True)
-def vsplit(x: Any, indices_or_sections: Any) -> Any:
+def vsplit(x: Any, indices_or_sections: Any) -> list[Any]:
     """Parts below one another."""
     return split(x, indices_or_sections, 0)
 
 
 @public("hsplit", views=True)
-def hsplit(x: Any, indices_or_sections: Any) -> Any:
+def hsplit(x: Any, indices_or_sections: Any) -> list[Any]:
     """Parts beside one another."""
     x = staged(x)
     return split(x, indices_or_sections, 0 if x.ndim == 1 else 1)
 
 
 @public("dsplit", views=True)
-def dsplit(x: Any, indices_or_sections: Any) -> Any:
+def dsplit(x: Any, indices_or_sections: Any) -> list[Any]:
     """Parts one behind the other, along the third axis."""
     x = staged(x)
     if x.ndim < 3:

@@ -94,7 +94,7 @@ def argpartition(
 
 
 @public("top_k")
-def top_k(x: Any, k: Any, axis: int = -1) -> Any:
+def top_k(x: Any, k: Any, axis: int = -1) -> tuple[Any, Any]:
     """The k largest along an axis, largest first, and their places; equals keep their order.
 
     NaN is not larger than any number, so it comes only after all of them.
@@ -106,7 +106,8 @@ def top_k(x: Any, k: Any, axis: int = -1) -> Any:
         raise _too_few(x, axis, size, k)
     sizes = (*x.type.shape[:axis], k, *x.type.shape[axis + 1 :])
     found = ordered(x, axis, True)
-    return tuple(fresh(Slice(r.read(), (0,) * x.ndim, sizes, (1,) * x.ndim)) for r in found)
+    values, places = (fresh(Slice(r.read(), (0,) * x.ndim, sizes, (1,) * x.ndim)) for r in found)
+    return values, places
 
 
 def _too_few(x: Tensor, axis: int, size: Dim, k: Any) -> ShapeError:

@@ -203,7 +203,7 @@ def broadcast_to(x: Any, shape: Any) -> Any:
 
 
 @public("broadcast_arrays", views=True)
-def broadcast_arrays(*arrays: Any) -> Any:
+def broadcast_arrays(*arrays: Any) -> tuple[Any, ...]:
     """Arrays stretched to one shape: views that can't be assigned into where one is stretched."""
     xs = [as_array(staged(a)) for a in arrays]
     shape = stretched([x.type.shape for x in xs]) if xs else ()
@@ -310,7 +310,7 @@ def _as_three(shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
 
 
 @public("unravel_index")
-def unravel_index(indices: Any, shape: Any) -> Any:
+def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
     """The place along each axis of ``shape`` of elements that are counted in row-major order."""
     rest, places = fresh(element(staged(indices), I64)), list[Any]()
     for size in reversed(sizes(shape)):

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from .explain import Explanation
     from .programs import Programs
 
+CALLED = ("trace", "compile", "explain", "bind")
+"""What users call of a staged function beside itself."""
 P = ParamSpec("P")
 R = TypeVar("R")
 Names = Sequence[str | int] | str | int
@@ -84,6 +86,11 @@ def is_staged(f: Any) -> TypeGuard[StagedFunction[..., Any]]:
     return isinstance(f, StagedFunction)
 
 
+def _shown(self: object) -> list[str]:
+    """The names of a staged function that users call, and those that Python defines."""
+    return [n for n in object.__dir__(self) if n.startswith("__") or n in CALLED]
+
+
 class StagedFunction(Generic[P, R]):
     """A function that compiles itself for the arguments it is called with.
 
@@ -93,6 +100,7 @@ class StagedFunction(Generic[P, R]):
 
     __slots__ = ("__dict__", "__weakref__", "_donated", "_short")  # a slot is quickest to read
     transparent = False
+    __dir__ = _shown
 
     def __init__(
         self,
@@ -231,9 +239,7 @@ class StagedFunction(Generic[P, R]):
 
     @facing_users
     def bind(self, **values: Any) -> StagedFunction[..., R]:
-        """The function with some arguments fixed: they are copied now and become part
-        of the code.
-        """
+        """The function with some arguments fixed: copied now, they become part of the code."""
         self.parameters.resolve(tuple(values), "bind")
         fn, whole = self.source.fn, self.parameters.signature
         frozen = {n: x if n in self.parameters.static else _frozen(x, n) for n, x in values.items()}

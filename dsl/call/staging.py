@@ -20,7 +20,19 @@ R = TypeVar("R")
 
 
 @overload
-def function(fn: Callable[P, R], /) -> StagedFunction[P, R]: ...
+def function(
+    fn: Callable[P, R],
+    /,
+    *,
+    static: Names = ...,
+    donate: Names = ...,
+    dynamic: Mapping[str, str] | bool = ...,
+    target: str = ...,
+    threads: int | None = ...,
+    debug: Sequence[str] | str = ...,
+    memory: int | str | None = ...,
+    numerics: str = ...,
+) -> StagedFunction[P, R]: ...
 @overload
 def function(
     *,

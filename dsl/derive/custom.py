@@ -12,7 +12,7 @@ import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 from dlvm.base.errors import UserError
 from dlvm.dsl.call.function import cells_of
@@ -319,6 +319,12 @@ def _sum(a: Any, b: Any) -> Any:
     return b if a is None else a if b is None else a + b
 
 
+@overload
+def custom_vjp(fun: Fun, nondiff_args: Positions = (), surrogate: bool = False) -> VjpFunction: ...
+@overload
+def custom_vjp(
+    fun: None = None, nondiff_args: Positions = (), surrogate: bool = False
+) -> Callable[[Fun], VjpFunction]: ...
 @facing_users
 def custom_vjp(
     fun: Fun | None = None, nondiff_args: Positions = (), surrogate: bool = False
@@ -350,6 +356,12 @@ def custom_vjp(
     return VjpFunction(fun, nondiff_args, surrogate)
 
 
+@overload
+def custom_jvp(fun: Fun, nondiff_args: Positions = (), surrogate: bool = False) -> JvpFunction: ...
+@overload
+def custom_jvp(
+    fun: None = None, nondiff_args: Positions = (), surrogate: bool = False
+) -> Callable[[Fun], JvpFunction]: ...
 @facing_users
 def custom_jvp(
     fun: Fun | None = None, nondiff_args: Positions = (), surrogate: bool = False

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial, wraps
-from typing import Any
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 
 from dlvm.base.errors import ShapeError, UserError
 from dlvm.dsl.call.function import StagedFunction, is_staged
@@ -42,6 +42,10 @@ from .transforms import (
 )
 
 Fun = Callable[..., Any]
+P = ParamSpec("P")
+R = TypeVar("R")
+X = TypeVar("X", bound=Any)  # so that a lambda may compute with it
+A = TypeVar("A")
 Shape = tuple[Dim, ...]
 
 
@@ -114,6 +118,14 @@ def frozen_wrt(name: str, wrt: Any) -> Hashable:
 # -- reverse mode --------------------------------------------------------------------------------
 
 
+@overload
+def value_and_grad(
+    f: Callable[Concatenate[X, P], R], wrt: Literal[0] = 0, has_aux: bool = False
+) -> StagedFunction[Concatenate[X, P], tuple[R, X]]: ...
+@overload
+def value_and_grad(
+    f: Callable[P, R], wrt: Any, has_aux: bool = False
+) -> StagedFunction[P, tuple[R, Any]]: ...
 @facing_users
 def value_and_grad(f: Fun, wrt: Any = 0, has_aux: bool = False) -> StagedFunction[..., Any]:
     """A function that gives ``(f(...), gradient)``; the result of ``f`` is one float scalar.
@@ -136,6 +148,16 @@ def value_and_grad(f: Fun, wrt: Any = 0, has_aux: bool = False) -> StagedFunctio
     return derived("value_and_grad", f, (frozen_wrt("value_and_grad", wrt), has_aux), inside)
 
 
+@overload
+def grad(
+    f: Callable[Concatenate[X, P], Any], wrt: Literal[0] = 0, has_aux: Literal[False] = False
+) -> StagedFunction[Concatenate[X, P], X]: ...
+@overload
+def grad(
+    f: Callable[Concatenate[X, P], tuple[Any, A]], wrt: Literal[0] = 0, *, has_aux: bool
+) -> StagedFunction[Concatenate[X, P], tuple[X, A]]: ...
+@overload
+def grad(f: Callable[P, Any], wrt: Any, has_aux: bool = False) -> StagedFunction[P, Any]: ...
 @facing_users
 def grad(f: Fun, wrt: Any = 0, has_aux: bool = False) -> StagedFunction[..., Any]:
     """A function that gives the gradient of ``f``, whose result is one float scalar.
@@ -252,8 +274,8 @@ def _like(tree: Spec, tangent: Any) -> list[Any]:
 
 @facing_users
 def vmap(
-    f: Fun, in_axes: Any = 0, out_axes: Any = 0, axis_size: Any = None
-) -> StagedFunction[..., Any]:
+    f: Callable[P, R], in_axes: Any = 0, out_axes: Any = 0, axis_size: Any = None
+) -> StagedFunction[P, R]:
     """``f`` of each element along the batched axes; None in ``in_axes`` is not batched.
 
     Axes are one for all, one for each argument or result, or trees of them; None in ``out_axes``
@@ -274,7 +296,7 @@ def vmap(
 
 
 @facing_users
-def checkpoint(f: Fun, policy: str = "nothing") -> StagedFunction[..., Any]:
+def checkpoint(f: Callable[P, R], policy: str = "nothing") -> StagedFunction[P, R]:
     """``f``, whose inner values the derivative computes again instead of keeping them.
 
     ``policy`` says which are kept: ``"nothing"``, ``"everything"``, ``"products"`` (results of
@@ -324,7 +346,7 @@ def save_names(*names: str) -> str:
 
 
 @facing_users
-def checkpoint_name(x: Any, name: str) -> Any:
+def checkpoint_name(x: X, name: str) -> X:
     """The tree itself, under a name to which ``dlvm.save_names`` can refer."""
     if "," in name:
         raise UserError(
@@ -341,7 +363,7 @@ def checkpoint_name(x: Any, name: str) -> Any:
 
 
 @facing_users
-def stop_gradient(x: Any) -> Any:
+def stop_gradient(x: X) -> X:
     """The tree itself, through which no derivative flows.
 
     So it is a constant for whoever differentiates::

@@ -8,7 +8,7 @@ the numbers are not far apart, the operations of both are counted.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ParamSpec
 
 from dlvm.compile import flops_of
 from dlvm.cost import typical
@@ -37,13 +37,14 @@ from .transforms import (
 )
 
 Fun = Callable[..., Any]
+P = ParamSpec("P")
 Blocks = list[dict[int, Any]]
 FAR = 4
 """Ratio of the two sizes above which the cheaper mode is taken without counting operations."""
 
 
 @facing_users
-def jacobian(f: Fun, wrt: Any = 0, has_aux: bool = False) -> StagedFunction[..., Any]:
+def jacobian(f: Callable[P, Any], wrt: Any = 0, has_aux: bool = False) -> StagedFunction[P, Any]:
     """All partial derivatives: in each result's place a tree like the arguments.
 
     The axes of the result come first; forward or reverse mode is chosen by cost::
@@ -57,7 +58,7 @@ def jacobian(f: Fun, wrt: Any = 0, has_aux: bool = False) -> StagedFunction[...,
 
 
 @facing_users
-def hessian(f: Fun, wrt: Any = 0, has_aux: bool = False) -> StagedFunction[..., Any]:
+def hessian(f: Callable[P, Any], wrt: Any = 0, has_aux: bool = False) -> StagedFunction[P, Any]:
     """All second derivatives of a function whose result is one float scalar.
 
     Forward mode over reverse mode; a product with a vector needs no Hessian::

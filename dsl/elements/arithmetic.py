@@ -190,7 +190,7 @@ def heaviside(x: Any, y: Any) -> Any:
 
 
 @public("divmod", keeps_order=True)
-def divmod(x: Any, y: Any) -> Any:
+def divmod(x: Any, y: Any) -> tuple[Any, Any]:
     """``(x // y, x % y)``."""
     return apply(FloorDiv, x, y), apply(Remainder, x, y)
 

@@ -315,7 +315,7 @@ def finfo(dtype: Any) -> FloatLimits:
     )
 
 
-def iinfo(dtype: Any) -> Any:
+def iinfo(dtype: Any) -> np.iinfo[Any]:
     """The limits of an integer type: ``bits``, ``max``, ``min``."""
     found = _of_number(dtype)
     if not found.is_integer or found is BOOL:

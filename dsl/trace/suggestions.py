@@ -21,8 +21,11 @@ ROOMS = ("nn", "optim", "linalg", "random", "tree")
 """Modules of dlvm whose functions users look for in other modules."""
 
 
-def reader(module: str, has: Sequence[str]) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a module of dlvm, for names that it does not have."""
+def reader(module: str, has: Sequence[str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """A module's ``__getattr__``, for names that it does not have, and its ``__dir__``.
+
+    Where a type checker sees the first, it takes every name for known.
+    """
 
     def __getattr__(name: str) -> Any:
         if name.startswith("_"):  # Python and its tools ask what protocols there are
@@ -30,7 +33,7 @@ def reader(module: str, has: Sequence[str]) -> Callable[[str], Any]:
             raise UnknownName(said, origin=user_origin(), remedy=f"dir({module}) lists its names")
         raise unknown(module, name, has)
 
-    return __getattr__
+    return __getattr__, lambda: sorted(has)
 
 
 def unknown(module: str, name: str, has: Iterable[str] = ()) -> UnknownName:

@@ -55,8 +55,8 @@ def trained(x, y, steps):
 
 def main(folder: Path, steps: int = 150) -> list[int]:
     """Writes objects and a page; gives the digits that Python sees in the other images."""
-    found = load_digits()
-    x, y = (found.data / 16).astype(np.float32), found.target
+    pixels, y = load_digits(return_X_y=True)
+    x = np.asarray(pixels / 16, np.float32)
     params = trained(x[:TRAINED], y[:TRAINED], steps)
 
     def digits(x):

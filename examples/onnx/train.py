@@ -71,7 +71,7 @@ def trained(images, labels, epochs: int, batch: int):
 
 def main() -> None:
     """Train, say how it went, keep the weights."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__ and __doc__.splitlines()[0])
     parser.add_argument("--epochs", type=int, default=30)
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--folder", type=Path, default=Path("out"))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dlvm.dsl.trace.configuration import static
 from dlvm.dsl.trace.facing import facing_users
@@ -38,13 +38,16 @@ from dlvm.nn.normalised import log_softmax, softmax
 from .basic import Linear, keys_of
 from .shown import Layer
 
+if TYPE_CHECKING:
+    from dlvm.dsl.trace.typed import Array
+
 
 class _Activation(Layer):
     """A function as a layer, whose fields are the function's options in their order."""
 
     run: ClassVar[Callable[..., Any]]
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Any) -> Array:
         """The function of ``x``."""
         layer: Any = self
         return self.run(x, *(getattr(layer, option.name) for option in fields(layer)))
@@ -139,7 +142,7 @@ class LogSigmoid(_Activation):
 class Tanh(Layer):
     """``tanh`` as a layer."""
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Any) -> Array:
         """``tanh`` of each element."""
         return xp.tanh(x)
 
@@ -250,6 +253,6 @@ class GatedMLP(Layer):
         self.down = Linear(keys[2], hidden, features, bias, dtype)
         self.activation = activation
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Any) -> Array:
         """Rows of features as rows of as many."""
         return self.down(xp.multiply(self.activation(self.gate(x)), self.up(x)))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dlvm.base.errors import UserError
 from dlvm.dsl.trace.configuration import static
@@ -27,6 +27,9 @@ from dlvm.nn.initializers import normal, ones, zeros
 from dlvm.nn.norms import batch_norm, group_norm, layer_norm, rms_norm
 
 from .shown import Layer
+
+if TYPE_CHECKING:
+    from dlvm.dsl.trace.typed import Array
 
 
 def evenly(key: Any, shape: tuple[int, ...], fan: int, dtype: Any) -> Any:
@@ -57,7 +60,7 @@ class Linear(Layer):
         self.weight = evenly(first, (in_features, out_features), in_features, dtype)
         self.bias = evenly(second, (out_features,), in_features, dtype) if bias else None
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Any) -> Array:
         """Rows of ``in`` features as rows of ``out``."""
         return dense(x, self.weight, self.bias)
 
@@ -73,7 +76,7 @@ class Embedding(Layer):
         """Sets the initial parameters."""
         self.weight = normal(1.0)(key, (count, features), dtype)
 
-    def __call__(self, ids: Any) -> Any:
+    def __call__(self, ids: Any) -> Array:
         """The rows of whole numbers, along a new last axis."""
         return embedding(self.weight, ids)
 
@@ -93,7 +96,7 @@ class EmbeddingBag(Layer):
         self.weight = normal(1.0)(key, (count, features), dtype)
         self.mode = mode
 
-    def __call__(self, ids: Any, weights: Any = None, lengths: Any = None) -> Any:
+    def __call__(self, ids: Any, weights: Any = None, lengths: Any = None) -> Array:
         """Bags (..., N) of whole numbers as rows (..., features), which are 0 for empty bags.
 
         ``weights`` (..., N) multiply the rows of a sum. Of each bag the first ``lengths`` (...)
@@ -119,7 +122,7 @@ class LayerNorm(Layer):
         self.bias = zeros(None, (features,), dtype) if bias else None
         self.eps = eps
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Any) -> Array:
         """Rows of mean 0 and variance 1, scaled and moved."""
         return layer_norm(x, self.scale, self.bias, self.eps)
 
@@ -137,7 +140,7 @@ class RMSNorm(Layer):
         self.scale = ones(None, (features,), dtype)
         self.eps = eps
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Any) -> Array:
         """Rows whose mean square is 1, scaled."""
         return rms_norm(x, self.scale, self.eps)
 
@@ -160,7 +163,7 @@ class GroupNorm(Layer):
         self.scale, self.bias = ones(None, (channels,), dtype), zeros(None, (channels,), dtype)
         self.groups, self.eps, self.axis = groups, eps, axis
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Any) -> Array:
         """Groups of channels of mean 0 and variance 1, scaled and moved."""
         return group_norm(x, self.groups, self.scale, self.bias, self.eps, self.axis)
 
@@ -189,7 +192,7 @@ class InstanceNorm(Layer):
         self.bias = zeros(None, (channels,), dtype) if affine else None
         self.channels, self.eps, self.axis = channels, eps, axis
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Any) -> Array:
         """Channels of each example with mean 0 and variance 1, scaled and moved."""
         return group_norm(x, self.channels, self.scale, self.bias, self.eps, self.axis)
 
@@ -242,7 +245,7 @@ class Dropout(Layer):
     rate: float = static(default=0.5)
     takes_key: ClassVar[bool] = True
 
-    def __call__(self, x: Any, key: Any = None, training: bool = True) -> Any:
+    def __call__(self, x: Any, key: Any = None, training: bool = True) -> Array:
         """Zeros at random places in training, else ``x``."""
         if not training:
             return x

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dlvm.base.errors import ArgumentError
 from dlvm.dsl.trace.configuration import static
@@ -24,6 +24,9 @@ from dlvm.nn.spatial import whole
 
 from .basic import evenly, keys_of
 from .shown import Layer
+
+if TYPE_CHECKING:
+    from dlvm.dsl.trace.typed import Array
 
 
 @dataclass(init=False, repr=False)
@@ -80,7 +83,7 @@ class Conv(_Convolution):
         self._begin(key, kernel_size, channels, groups, out, dtype)
         self.stride, self.padding, self.dilation = map(_fixed, (stride, padding, dilation))
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Any) -> Array:
         """Images (batch, *space, in) as images (batch, *space, out)."""
         found = conv(x, self.weight, self.stride, self.padding, self.dilation, groups=self.groups)
         return found if self.bias is None else xp.add(found, self.bias)
@@ -116,7 +119,7 @@ class ConvTranspose(_Convolution):
         self.stride, self.padding, self.dilation = map(_fixed, (stride, padding, dilation))
         self.output_padding = _fixed(output_padding)
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Any) -> Array:
         """Images (batch, *space, in) as larger images (batch, *space, out)."""
         options = (self.stride, self.padding, self.dilation, self.output_padding, self.groups)
         found = conv_transpose(x, self.weight, *options, transpose_kernel=True)
@@ -165,7 +168,7 @@ class MaxPool(_Pool):
 
     dilation: int | tuple[int, ...] = static(default=1)
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Any) -> Array:
         """The largest element of each window."""
         return max_pool(x, self.kernel_size, self.stride, self.padding, self.dilation)
 
@@ -176,7 +179,7 @@ class AvgPool(_Pool):
 
     count_include_pad: bool = static(default=True)
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Any) -> Array:
         """The mean of each window."""
         return avg_pool(x, self.kernel_size, self.stride, self.padding, self.count_include_pad)
 
@@ -187,7 +190,7 @@ class AdaptiveMaxPool(Layer):
 
     output_size: int | tuple[int | None, ...] = static()
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Any) -> Array:
         """The largest elements of windows that cover the spatial axes."""
         return adaptive_max_pool(x, self.output_size)
 
@@ -198,7 +201,7 @@ class AdaptiveAvgPool(Layer):
 
     output_size: int | tuple[int | None, ...] = static()
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Any) -> Array:
         """The means of windows that cover the spatial axes."""
         return adaptive_avg_pool(x, self.output_size)
 
@@ -210,7 +213,7 @@ class Flatten(Layer):
     start_dim: int = static(default=1)
     end_dim: int = static(default=-1)
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Any) -> Array:
         """The same elements along fewer axes."""
         x = xp.asarray(x)
         shape, rank = xp.shape(x), x.ndim
@@ -234,6 +237,6 @@ class Upsample(Layer):
     mode: str = static(default="nearest")
     align_corners: bool = static(default=False)
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Any) -> Array:
         """The images, resized."""
         return interpolate(x, self.size, self.scale_factor, self.mode, self.align_corners)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, is_dataclass
-from typing import Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast, overload
 
 from dlvm.base.errors import UserError
 from dlvm.dsl.trace.facing import facing_users
@@ -13,6 +13,9 @@ from dlvm.nn.activations import relu
 
 from .basic import BatchNorm, Linear, keys_of
 from .shown import Layer
+
+if TYPE_CHECKING:
+    from dlvm.dsl.trace.typed import Array
 
 
 @dataclass(repr=False)
@@ -56,6 +59,14 @@ class Sequential(Layer):
             if _has_state(layer)
         )
 
+    @overload
+    def __call__(
+        self, x: Any, key: Any = None, training: bool = True, state: None = None
+    ) -> Array: ...
+    @overload
+    def __call__(
+        self, x: Any, key: Any = None, training: bool = True, *, state: Any
+    ) -> tuple[Any, Any]: ...
     def __call__(self, x: Any, key: Any = None, training: bool = True, state: Any = None) -> Any:
         """The last layer's result; layers that need keys get one of their own each.
 
@@ -151,7 +162,7 @@ class MLP(Layer):
         self.layers = tuple(Linear(k, i, o, bias, dtype) for k, i, o in ends)
         self.activation = activation
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Any) -> Array:
         """Rows of the first size as rows of the last; no activation follows the last layer."""
         *inner, last = self.layers
         for layer in inner:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 from dlvm.base.errors import UserError
 from dlvm.dsl.trace.facing import facing_users
@@ -17,6 +17,9 @@ from dlvm.nn.initializers import glorot_uniform, zeros
 
 from .basic import Dropout, LayerNorm, Linear, keys_of
 from .shown import Layer
+
+if TYPE_CHECKING:
+    from dlvm.dsl.trace.typed import Array
 
 
 @dataclass(init=False, repr=False)
@@ -62,6 +65,29 @@ class MultiHeadAttention(Layer):
         self.out = {"kernel": _owned(together, (*apart[1:], features))}
         self.out |= {"bias": zeros(None, (features,), dtype)} if bias else {}
 
+    @overload
+    def __call__(
+        self,
+        query: Any,
+        key: Any = None,
+        value: Any = None,
+        bias: Any = None,
+        mask: Any = None,
+        is_causal: bool = False,
+        cache: None = None,
+    ) -> Array: ...
+    @overload
+    def __call__(
+        self,
+        query: Any,
+        key: Any = None,
+        value: Any = None,
+        bias: Any = None,
+        mask: Any = None,
+        is_causal: bool = False,
+        *,
+        cache: Mapping[str, Any],
+    ) -> tuple[Array, dict[str, Any]]: ...
     def __call__(
         self,
         query: Any,
@@ -191,7 +217,7 @@ class TransformerEncoderLayer(_TransformerLayer):
         training: bool = True,
         mask: Any = None,
         is_causal: bool = False,
-    ) -> Any:
+    ) -> Array:
         """Rows (B, T, E) or (T, E); a mask is true where a row is seen."""
         drop = _Drops(self.dropout, key, training, 3)
         return self._after_perceptron(
@@ -223,7 +249,7 @@ class TransformerDecoderLayer(_TransformerLayer):
         mask: Any = None,
         memory_mask: Any = None,
         is_causal: bool = False,
-    ) -> Any:
+    ) -> Array:
         """Rows (B, T, E) that see one another, and those of a memory (B, S, E)."""
         drop = _Drops(self.dropout, key, training, 4)
         x = self._after_attention(x, drop, mask, is_causal)

@@ -429,7 +429,7 @@ class Modf(Elementwise):
     accepts = "f"
     x: Value
 
-    def infer(self) -> TensorType | tuple[TensorType, ...]:
+    def infer(self) -> tuple[TensorType, TensorType]:
         """Two results of the operand's type."""
         found = super().infer()
         assert isinstance(found, TensorType)
