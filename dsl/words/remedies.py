@@ -50,6 +50,8 @@ OURS = {
         ("tree_leaves_with_path", "tree.tree_leaves_with_path"), "tree.leaves_with_path"
     ),
     "ravel_pytree": "tree.ravel",
+    **dict.fromkeys(("tree_at", "tree.tree_at"), "tree.at"),
+    **dict.fromkeys(("tree_equal", "tree.tree_equal"), "tree.equal"),
     "save_file": "save",
     "load_file": "load",
     "DataLoader": "batches",
