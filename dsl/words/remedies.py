@@ -36,7 +36,7 @@ OURS = {
     **dict.fromkeys(("PRNGKey", "seed", "default_rng"), "random.key"),
     **dict.fromkeys(("randn", "standard_normal"), "random.normal"),
     **dict.fromkeys(("rand", "random_sample"), "random.uniform"),
-    **dict.fromkeys(("choice", "multinomial"), "random.categorical"),
+    "multinomial": "random.categorical",
     **dict.fromkeys(("shuffle", "randperm"), "random.permutation"),
     "integers": "random.randint",
     "tree_map": "tree.map",
