@@ -6,6 +6,7 @@ from dlvm.dsl.trace.typed import Axis
 from dlvm.dsl.trace.typed import Operand
 from dlvm.linalg.eigenpairs import EigPairs as EigPairs
 from dlvm.linalg.eigenpairs import Pairs as Pairs
+from dlvm.linalg.factors import PivotedQRResult as PivotedQRResult
 from dlvm.linalg.factors import QRResult as QRResult
 from dlvm.linalg.factors import cho_factor as cho_factor
 from dlvm.linalg.functions import spectral as spectral
@@ -17,7 +18,7 @@ from dlvm.linalg.spectra import SVDResult as SVDResult
 from numpy.typing import DTypeLike
 from typing import Any
 
-__all__ = ['cho_factor', 'cho_solve', 'cholesky', 'cond', 'cross', 'det', 'diagonal', 'eig_pairs', 'eigh', 'eigvals_pairs', 'eigvalsh', 'expm', 'inv', 'lstsq', 'matmul', 'matrix_norm', 'matrix_power', 'matrix_rank', 'matrix_transpose', 'multi_dot', 'norm', 'outer', 'pinv', 'qr', 'schur', 'slogdet', 'solve', 'solve_triangular', 'spectral', 'svd', 'svdvals', 'tensordot', 'trace', 'vecdot', 'vector_norm']
+__all__ = ['cho_factor', 'cho_solve', 'cholesky', 'cond', 'cross', 'det', 'diagonal', 'eig_pairs', 'eigh', 'eigvals_pairs', 'eigvalsh', 'expm', 'inv', 'lstsq', 'matmul', 'matrix_norm', 'matrix_power', 'matrix_rank', 'matrix_transpose', 'multi_dot', 'norm', 'outer', 'pinv', 'qr', 'schur', 'slogdet', 'solve', 'solve_continuous_lyapunov', 'solve_discrete_lyapunov', 'solve_sylvester', 'solve_triangular', 'spectral', 'svd', 'svdvals', 'tensordot', 'trace', 'vecdot', 'vector_norm']
 
 def cho_solve(factor: Any, b: Operand) -> Array:
     """``x`` with ``a @ x = b``, for the result of ``cho_factor(a)``."""
@@ -85,7 +86,7 @@ def outer(x: Operand, y: Operand) -> Array:
 def pinv(x: Operand, rcond: Operand | None = None, *, rtol: Operand | None = None) -> Array:
     """The pseudo-inverses of matrices of any shape and rank."""
 
-def qr(x: Operand, mode: str = 'reduced') -> Any:
+def qr(x: Operand, mode: str = 'reduced', pivoting: bool = False) -> Any:
     """``Q`` and ``R`` with ``Q @ R = x``: orthonormal columns and an upper triangle."""
 
 def schur(x: Operand) -> SchurResult:
@@ -96,6 +97,15 @@ def slogdet(x: Operand) -> SlogdetResult:
 
 def solve(a: Operand, b: Operand) -> Array:
     """``x`` with ``a @ x = b``; a ``b`` of one axis is a vector, any other holds matrices."""
+
+def solve_continuous_lyapunov(a: Operand, q: Operand) -> Array:
+    """``x`` with ``a @ x + x @ a.T = q``: the steady covariance of ``dx = a x dt`` plus noise of"""
+
+def solve_discrete_lyapunov(a: Operand, q: Operand) -> Array:
+    """``x`` with ``a @ x @ a.T - x + q = 0``: the steady covariance of ``x[t+1] = a x[t]`` plus"""
+
+def solve_sylvester(a: Operand, b: Operand, q: Operand) -> Array:
+    """``x`` with ``a @ x + x @ b = q``, for square ``a`` and ``b`` of any two sizes."""
 
 def solve_triangular(a: Operand, b: Operand, trans: int | str = 0, lower: bool = False, unit_diagonal: bool = False) -> Array:
     """``x`` with ``a @ x = b`` for a triangular ``a``, of which the other triangle is not read."""

@@ -1,18 +1,16 @@
 """Which leaves of the parameters a mask or a label stands for.
 
-One value may stand for a whole subtree. A model that is a dataclass may have truth values or labels
-in its fields, where they would be configuration in any other tree.
+One value may stand for a whole subtree.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from typing import Any
 
 from dlvm.base.errors import ArgumentError
 from dlvm.dsl.trace.scopes import user_origin
-from dlvm.dsl.trace.trees import Spec, flatten_with_none
+from dlvm.dsl.trace.trees import flatten_with_none, spread
 
 
 class Marks:
@@ -52,23 +50,6 @@ def chosen_places(mask: Any, params: Any) -> list[bool]:
         if leaf is not None and not isinstance(mark, bool):
             raise _wrong_mask(f"holds True and False, found {type(mark).__name__}")
     return [leaf is not None and mark for mark, leaf in zip(found, leaves, strict=True)]
-
-
-def spread(marks: Any, spec: Spec) -> Iterator[Any]:
-    """The mark of each leaf: marks of the same structure, or one for a whole subtree."""
-    if spec.is_leaf() or type(marks) is not spec.type:
-        yield from [marks] * spec.num_leaves
-        return
-    places: list[Any] = spec.entries()
-    parts: list[Any]
-    if dataclasses.is_dataclass(marks):
-        parts = [getattr(marks, place) for place in places]
-    elif (set(marks) if isinstance(marks, dict) else set(range(len(marks)))) == set(places):  # pyright: ignore[reportUnknownArgumentType]
-        parts = [marks[place] for place in places]
-    else:
-        raise ValueError(f"expected {places}, found {marks}")
-    for part, inside in zip(parts, spec.children(), strict=True):
-        yield from spread(part, inside)
 
 
 def _wrong_mask(said: str) -> ArgumentError:

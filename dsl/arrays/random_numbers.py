@@ -74,7 +74,7 @@ def uniform(
 
     They are of ``dlvm.default_dtype`` unless ``dtype`` says otherwise, as in ``normal`` and others.
     """
-    target = _float("uniform", dtype)
+    target = float_type("uniform", dtype)
     count = DIGITS[target] - 1
     word = _word(max(target.bits, 32))
     parts = xp.astype(bits(key, shape, word) >> (word.bits - count), target) * 2.0**-count
@@ -85,7 +85,7 @@ def uniform(
 @public("random.normal")
 def normal(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     """Floats of mean 0 and variance 1, normally distributed."""
-    target = _float("normal", dtype)
+    target = float_type("normal", dtype)
     least = -1 + 2.0 ** -DIGITS[target]
     found = xp.erfinv(uniform(key, shape, target, least)) * math.sqrt(2)
     return of_default("normal", dtype, found)
@@ -94,14 +94,14 @@ def normal(key: Any, shape: Any = (), dtype: Any = None) -> Any:
 @public("random.exponential")
 def exponential(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     """Waiting times of mean 1."""
-    found = -xp.log1p(-uniform(key, shape, _float("exponential", dtype)))
+    found = -xp.log1p(-uniform(key, shape, float_type("exponential", dtype)))
     return of_default("exponential", dtype, found)
 
 
 @public("random.gumbel")
 def gumbel(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     """What to add to log-probabilities so that their largest is a sample."""
-    target = _float("gumbel", dtype)
+    target = float_type("gumbel", dtype)
     least = 2.0 ** -DIGITS[target]  # never 0, of which there is no logarithm
     found = -xp.log(-xp.log(uniform(key, shape, target, least)))
     return of_default("gumbel", dtype, found)
@@ -170,7 +170,8 @@ def _word(width: int) -> DType:
     return DTYPES[f"u{width}"]
 
 
-def _float(name: str, dtype: Any) -> DType:
+def float_type(name: str, dtype: Any) -> DType:
+    """The element type of what is drawn: a float, the default one if none is given."""
     found = default_float() if dtype is None else known_dtype(dtype)
     if not found.is_float:
         raise DTypeError(

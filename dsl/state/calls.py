@@ -147,7 +147,7 @@ class Calls:
             staged = isinstance(value, np.ufunc) and any(kinds(x) == {"s"} for x in values)
             return only(STAGED) if staged else only(HOST) if whole else UNKNOWN
         if module == "dlvm":  # of which only those of trees hand arrays on as they are
-            raw = getattr(value, "__module__", "") == "dlvm.tree"
+            raw = str(getattr(value, "__module__", "")).startswith("dlvm.tree")
             self.walk.hand(site, values, Use.MAYBE, staged=not raw)
             return UNKNOWN
         if isinstance(value, weakref.ref):

@@ -43,6 +43,7 @@ from .devices import captured_elsewhere, on_a_device
 from .scopes import Scope, current, is_array, user_origin
 from .sizes import bare
 from .tensor import Tensor
+from .trees import as_dataclass
 
 Kind: TypeAlias = "np.dtype[Any] | type[int] | type[float]"
 """How an operand takes part in promotion: with its dtype, or weakly as a Python scalar."""
@@ -120,7 +121,9 @@ def _no_operand(x: Any) -> TraceError:
     return TraceError(
         f"expected an array or a number, found {x!r:.60} of type {type(x).__name__}",
         origin=user_origin(),
-        remedy=next((text for kind, text in remedies.items() if isinstance(x, kind)), OTHERS),
+        remedy=next((text for kind, text in remedies.items() if isinstance(x, kind)), None)
+        or as_dataclass(x)
+        or OTHERS,
     )
 
 

@@ -22,7 +22,7 @@ from .scopes import is_array, ordinary, origin_in, type_of, user_origin
 from .sizes import bare
 from .tensor import Tensor
 from .trees import Spec as Tree
-from .trees import labels, paths
+from .trees import as_dataclass, labels, paths
 
 EXAMPLE = 'write it as dlvm.spec("f32[B,784]")'
 
@@ -108,7 +108,8 @@ def given(leaf: Any, label: str) -> Any:
             origin=user_origin(),
             remedy=f"pass np.asarray(sorted({label}))"
             if isinstance(leaf, set | frozenset)
-            else f"pass arrays, or make it part of the code: static=({name!r},)",
+            else as_dataclass(leaf)
+            or f"pass arrays, or make it part of the code: static=({name!r},)",
         ) from None
 
 
@@ -125,7 +126,9 @@ def concrete(what: str, leaf: Any, label: str) -> Array:
         return np.asarray(given(leaf, label))
     except TraceError as error:
         error.message = f"{what}: {error.message}"
-        error.remedy = "give a tree of arrays and numbers; None stands for nothing"
+        error.remedy = (
+            as_dataclass(leaf) or "give a tree of arrays and numbers; None stands for nothing"
+        )
         raise
 
 

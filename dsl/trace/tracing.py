@@ -22,7 +22,7 @@ from .operands import fresh, here, staged
 from .provenance import definition
 from .scopes import Scope, Trace, origin_in, user_origin
 from .tensor import Tensor
-from .trees import Spec, flatten, labels, paths, unflatten
+from .trees import Spec, as_dataclass, flatten, labels, paths, unflatten
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,8 @@ def result(leaf: Any, label: str, at: Origin | None = None) -> Value:
         raise TraceError(
             f"{label} returns {leaf!r:.40} of type {type(leaf).__name__}",
             origin=at or error.origin,
-            remedy=f"leave it out: {label} returns arrays, numbers and trees of them; what is no "
+            remedy=as_dataclass(leaf)
+            or f"leave it out: {label} returns arrays, numbers and trees of them; what is no "
             "array can be added to what the call gives",
         ) from None
 

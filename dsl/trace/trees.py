@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,9 +26,13 @@ if TYPE_CHECKING:
 else:
     Spec = object  # for annotations; optree is imported with the first tree that is taken apart
 
+IsLeaf = Callable[[Any], bool] | None
 NAMESPACE = "dlvm"
+FIELDS = "dlvm.fields"
+"""The namespace in which all fields of a dataclass are parts, configuration among them."""
 _PLAIN: set[type] = {np.ndarray, Tensor, float, int, bool, Size}
 _registered: set[type] = set()
+_with_all_fields: set[type] = set()
 _LOCK = threading.Lock()
 
 
@@ -45,12 +49,28 @@ def flatten(tree: Any) -> tuple[list[Any], Spec]:
             _register(cls)
 
 
-def flatten_with_none(tree: Any) -> tuple[list[Any], Spec]:
+def flatten_with_none(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], Spec]:
     """The leaves of a tree, None among them, and its structure."""
     import optree
 
     flatten(tree)
-    return optree.tree_flatten(tree, none_is_leaf=True, namespace=NAMESPACE)
+    return optree.tree_flatten(tree, is_leaf, none_is_leaf=True, namespace=NAMESPACE)
+
+
+def flatten_fields(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], Spec]:
+    """The leaves of a tree, None and configuration among them, and its structure."""
+    import optree
+
+    while True:
+        leaves, spec = optree.tree_flatten(tree, is_leaf, none_is_leaf=True, namespace=FIELDS)
+        found: dict[type[Any], None] = dict.fromkeys(
+            x.__class__ for x in leaves if not (is_leaf and is_leaf(x))
+        )
+        unknown = [cls for cls in found if _registrable(cls, _with_all_fields)]
+        if not unknown:
+            return leaves, spec
+        for cls in unknown:
+            _register_all_fields(cls)
 
 
 def broadcast_prefix(prefix: Any, tree: Any) -> list[Any]:
@@ -89,15 +109,20 @@ def unflatten(spec: Spec, leaves: Sequence[Any]) -> Any:
     return optree.tree_unflatten(spec, leaves)
 
 
-def map_leaves(fn: Callable[..., Any], tree: Any, *rest: Any) -> Any:
+def map_leaves(fn: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) -> Any:
     """Applies a function to the leaves at the same place of trees of one structure.
 
     Where one tree has None, as a gradient has for leaves that are no floats, the result has the
-    leaf of the first tree that is not None.
+    leaf of the first tree that is not None; a None that ``is_leaf`` calls a leaf is one.
     """
-    leaves, spec = flatten_with_none(tree)
-    others = [_same(leaves, spec, t, i) for i, t in enumerate(rest, 2)]
-    return unflatten(spec, [_mapped(fn, xs) for xs in zip(leaves, *others, strict=True)])
+    leaves, spec = flatten_with_none(tree, is_leaf)
+    if is_leaf is None:
+        others = [_same(leaves, spec, t, i) for i, t in enumerate(rest, 2)]
+    else:
+        others = [_parts_at(leaves, spec, t, i) for i, t in enumerate(rest, 2)]
+    whole = is_leaf is not None and bool(is_leaf(None))
+    rows = zip(leaves, *others, strict=True)
+    return unflatten(spec, [fn(*xs) if whole else _mapped(fn, xs) for xs in rows])
 
 
 def map_with_keys(fn: Callable[..., Any], tree: Any, *rest: Any) -> Any:
@@ -117,15 +142,51 @@ def _mapped(fn: Callable[..., Any], xs: tuple[Any, ...]) -> Any:
 def _same(leaves: list[Any], spec: Spec, tree: Any, place: int) -> list[Any]:
     others, found = flatten_with_none(tree)
     if found != spec:
-        from .comparing import unlike
-
-        raise UserError(
-            f"the trees differ: tree_{place}{unlike('', spec, found, leaves, others)}",
-            origin=user_origin(),
-            remedy="give trees of the same dicts, tuples and configuration, with a leaf in each "
-            "place; None stands for a leaf that is not there",
-        )
+        raise _other_structure(place, spec, found, leaves, others)
     return others
+
+
+def _parts_at(leaves: list[Any], spec: Spec, tree: Any, place: int) -> list[Any]:
+    """The parts of another tree at the places of the leaves of a structure."""
+    others, found = flatten_with_none(tree)
+    try:
+        return spec.flatten_up_to(tree)
+    except ValueError:
+        raise _other_structure(place, spec, found, leaves, others) from None
+
+
+def _other_structure(
+    place: int, spec: Spec, found: Spec, leaves: list[Any], others: list[Any]
+) -> UserError:
+    from .comparing import unlike
+
+    return UserError(
+        f"the trees differ: tree_{place}{unlike('', spec, found, leaves, others)}",
+        origin=user_origin(),
+        remedy="give trees of the same dicts, tuples and configuration, with a leaf in each "
+        "place; None stands for a leaf that is not there",
+    )
+
+
+def spread(marks: Any, spec: Spec) -> Iterator[Any]:
+    """The mark of each leaf: marks of the same structure, or one for a whole subtree.
+
+    A dataclass may have truth values or labels in its fields, where they would be configuration in
+    any other tree.
+    """
+    if spec.is_leaf() or type(marks) is not spec.type:
+        yield from [marks] * spec.num_leaves
+        return
+    places: list[Any] = spec.entries()
+    inside: list[Any]
+    if dataclasses.is_dataclass(marks):
+        inside = [getattr(marks, place) for place in places]
+    elif (set(marks) if isinstance(marks, dict) else set(range(len(marks)))) == set(places):  # pyright: ignore[reportUnknownArgumentType]
+        inside = [marks[place] for place in places]
+    else:
+        raise ValueError(f"expected {places}, found {marks}")
+    for part, child in zip(inside, spec.children(), strict=True):
+        yield from spread(part, child)
 
 
 def captured_functions(values: Any) -> list[Callable[..., Any]]:
@@ -161,8 +222,28 @@ def paths(spec: Spec, name: str) -> list[str]:
     return [plain_name(label) for label in labels(spec, name)]
 
 
-def _registrable(cls: type[Any]) -> bool:
-    return dataclasses.is_dataclass(cls) and cls not in _registered
+def as_dataclass(x: Any, depth: int = 3) -> str | None:
+    """How an object of an undecorated class that holds arrays becomes a tree; None for others."""
+    cls: type = x.__class__
+    held: dict[str, Any] = getattr(x, "__dict__", None) or {}
+    if isinstance(x, type) or (callable(x) and hasattr(x, "__code__")) or not depth:
+        return None
+    arrays = [name for name, value in held.items() if _holds_arrays(value, depth)]
+    if not arrays:
+        return None
+    fields = ", ".join(f"{name}: Any" for name in held)
+    return (
+        f"write @dataclasses.dataclass above class {cls.__name__}, and its fields in it: {fields}"
+    )
+
+
+def _holds_arrays(value: Any, depth: int) -> bool:
+    found = flatten(value)[0]
+    return any(isinstance(x, np.ndarray | Tensor) or as_dataclass(x, depth - 1) for x in found)
+
+
+def _registrable(cls: type[Any], known: set[type] = _registered) -> bool:
+    return dataclasses.is_dataclass(cls) and cls not in known
 
 
 def _register(cls: type[Any]) -> None:
@@ -183,16 +264,40 @@ def _register(cls: type[Any]) -> None:
     node(cls, take, build)
 
 
+def _register_all_fields(cls: type[Any]) -> None:
+    def take(x: Any) -> tuple[tuple[Any, ...], tuple[str, ...], tuple[str, ...]]:
+        names = tuple(f.name for f in dataclasses.fields(cls) if hasattr(x, f.name))
+        return tuple(getattr(x, n) for n in names), names, names
+
+    def build(names: tuple[str, ...], children: tuple[Any, ...]) -> Any:
+        made: Any = object.__new__(cls)
+        for name, child in zip(names, children, strict=True):
+            object.__setattr__(made, name, child)
+        return made
+
+    _node(cls, take, build, FIELDS, _with_all_fields)
+
+
 def node(cls: type[Any], take: Callable[[Any], Any], build: Callable[[Any, Any], Any]) -> None:
     """Registers a class whose objects are nodes of trees, once."""
-    if cls in _registered:
+    _node(cls, take, build, NAMESPACE, _registered)
+
+
+def _node(
+    cls: type[Any],
+    take: Callable[[Any], Any],
+    build: Callable[[Any, Any], Any],
+    namespace: str,
+    known: set[type],
+) -> None:
+    if cls in known:
         return
     import optree
 
     with _LOCK:
-        if cls in _registered:
+        if cls in known:
             return
         entry = optree.GetAttrEntry
         register: Any = getattr(optree, "register_pytree_node")  # noqa: B009  # its types are partly unknown
-        register(cls, take, build, path_entry_type=entry, namespace=NAMESPACE)
-        _registered.add(cls)
+        register(cls, take, build, path_entry_type=entry, namespace=namespace)
+        known.add(cls)

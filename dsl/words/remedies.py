@@ -36,7 +36,7 @@ OURS = {
     **dict.fromkeys(("PRNGKey", "seed", "default_rng"), "random.key"),
     **dict.fromkeys(("randn", "standard_normal"), "random.normal"),
     **dict.fromkeys(("rand", "random_sample"), "random.uniform"),
-    **dict.fromkeys(("choice", "multinomial"), "random.categorical"),
+    "multinomial": "random.categorical",
     **dict.fromkeys(("shuffle", "randperm"), "random.permutation"),
     "integers": "random.randint",
     "tree_map": "tree.map",
@@ -50,6 +50,8 @@ OURS = {
         ("tree_leaves_with_path", "tree.tree_leaves_with_path"), "tree.leaves_with_path"
     ),
     "ravel_pytree": "tree.ravel",
+    **dict.fromkeys(("tree_at", "tree.tree_at"), "tree.at"),
+    **dict.fromkeys(("tree_equal", "tree.tree_equal"), "tree.equal"),
     "save_file": "save",
     "load_file": "load",
     "DataLoader": "batches",

@@ -335,8 +335,18 @@ RANDOM = {
     "random.uniform": [of(KEY, (3,), "f64", np.array(-1.0), np.array(2.0))],
     **{
         f"random.{n}": [of(KEY, (3,)), of(KEY, (2, 2), "f32")]
-        for n in ("normal", "exponential", "gumbel")
+        for n in ("normal", "exponential", "gumbel", "laplace", "cauchy")
     },
+    "random.rademacher": [of(KEY, (3,))],
+    "random.truncated_normal": [of(KEY, np.array([-1.0, 0.5]), np.array(2.0), None, "f64")],
+    "random.multivariate_normal": [of(KEY, V[:2], np.array([[2.0, 0.5], [0.5, 1.0]]), None, "f64")],
+    "random.orthogonal": [of(KEY, 3, (), "f64", 2)],
+    "random.choice": [of(KEY, V, (3,)), of(KEY, 5, (2,), False)],
+    **{f"random.{n}": [of(KEY, np.array([0.5, 2.0]), None, "f64")] for n in ("gamma", "loggamma")},
+    "random.beta": [of(KEY, np.array(0.5), np.array(2.0), None, "f64")],
+    "random.dirichlet": [of(KEY, np.array([0.5, 2.0]), None, "f64")],
+    "random.t": [of(KEY, np.array(3.0), (), "f64")],
+    "random.poisson": [of(KEY, np.array([0.5, 20.0]))],
     "random.bernoulli": [of(KEY, np.array([0.2, 0.7]))],
     "random.randint": [of(KEY, (3,), 0, 9)],
     "random.categorical": [of(KEY, X)],
@@ -488,7 +498,7 @@ CONSTANT = {"ceil", "floor", "floor_divide", "trunc", "rint", "round", "sign", "
 CONSTANT |= {"angle"}
 CONSTANT |= {"linalg.vector_norm(float64[3, 4], axis=1, ord=0)"}
 CONSTANT |= {"histogram(float64[3, 4], 4, [-2.0, 2.0])"}
-CONSTANT |= {"zeros_like", "ones_like", "full_like", "imag", "random.categorical"}
+CONSTANT |= {"zeros_like", "ones_like", "full_like", "imag", "random.categorical", "random.poisson"}
 """Functions that are constant between jumps: their derivative is exactly 0."""
 
 SHAPED = {"polymul": "NumPy drops leading zeros, which are not known while tracing"}

@@ -57,6 +57,12 @@ FILES = (
 
 TREES = (
     Script(
+        "dlvm.tree.at(lambda t: t[0], [1, 2])",
+        r"(dlvm\.tree\.at.*)",
+        "where, tree, new = lambda t: t[0], [1, 2], 3\n{0}",
+        "[3, 2]",
+    ),
+    Script(
         "vector, back = dlvm.tree.ravel((X,))\nvector = vector.astype(np.float32)\nback(vector)",
         "vector: (.*)",
         "vector, back = dlvm.tree.ravel((X,))\nback({0})[0]",

@@ -1,18 +1,33 @@
-"""How layers are written: types of parameters, options, and a line for each layer inside."""
+"""How layers are written, by types of parameters, and when two are equal."""
 
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from dlvm.dsl.trace.operands import known_dtype
+from dlvm.tree import equal
 
 WIDTH = 100
 """Characters up to which a layer is one line."""
 
 
 class Layer:
-    """The base of layers: its ``repr`` shows the types of parameters, and not their elements."""
+    """The base of layers: its ``repr`` shows the types of parameters, and not their elements.
+
+    Layers are equal as ``dlvm.tree.equal`` says. A dataclass would compare tuples of its fields,
+    for which arrays have no answer.
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "__eq__" not in vars(cls):  # the dataclass would make one of its own
+            cls.__eq__ = Layer.__eq__
+
+    def __eq__(self, other: object) -> bool:
+        return equal(self, other) if type(self) is type(other) else NotImplemented
+
+    __hash__: ClassVar[Any] = None
 
     def __repr__(self) -> str:
         given: Any = self

@@ -14,10 +14,10 @@ from dlvm.dsl.call.undecorated import computing
 from dlvm.dsl.trace.configuration import static
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.scopes import user_origin
-from dlvm.dsl.trace.trees import flatten_with_none, labels, unflatten
+from dlvm.dsl.trace.trees import flatten_with_none, labels, spread, unflatten
 from dlvm.optim.combining import Stateless, Transformation, check_transformation
 from dlvm.optim.leaves import aligned, zeros
-from dlvm.optim.places import Marks, chosen_places, spread
+from dlvm.optim.places import Marks, chosen_places
 
 
 class MaskedState(NamedTuple):
