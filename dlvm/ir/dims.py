@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from dlvm.base.errors import ShapeError
 
@@ -352,21 +352,32 @@ def substitute(d: Dim, values: Mapping[str, Dim]) -> Dim:
     """The size with values substituted for symbols; symbols without a value remain."""
     if isinstance(d, int) or values.keys().isdisjoint(d.names()):
         return d
-    out: Dim = 0
-    for mono, k in d.terms:
+    return _with_values(d, lambda a: _atom_value(a, values))
+
+
+def _with_values(d: Dim, value_of: Callable[[Atom], Dim | None]) -> Dim:
+    """The size with values for atoms; those without one remain."""
+    out: dict[Monomial, int] = {}
+    for mono, k in terms_of(d):
         term: Dim = k
-        for atom, p in mono:
-            value = _atom_value(atom, values)
-            for _ in range(p):
-                term = term * value
-        out = out + term
-    return out
+        rest: list[tuple[Atom, int]] = []
+        for pair in mono:
+            if (value := value_of(pair[0])) is None:
+                rest.append(pair)
+            for _ in range(pair[1] if value is not None else 0):
+                term = term * cast(Dim, value)
+        left = tuple(rest)
+        for m, n in terms_of(term):
+            whole = _times(m, left) if m and left else m or left
+            out[whole] = out.get(whole, 0) + n
+    return canonical(out)
 
 
-def _atom_value(atom: Atom, values: Mapping[str, Dim]) -> Dim:
+def _atom_value(atom: Atom, values: Mapping[str, Dim]) -> Dim | None:
     if isinstance(atom, str):
-        found = values.get(atom)
-        return symbol(atom) if found is None else found
+        return values.get(atom)
+    if values.keys().isdisjoint(atom.names()):
+        return None
     a, b = substitute(atom.lhs, values), substitute(atom.rhs, values)
     return {"floordiv": floordiv, "mod": mod, "min": minimum, "max": maximum}[atom.function](a, b)
 
@@ -377,6 +388,16 @@ def evaluate(d: Dim, values: Mapping[str, int]) -> int:
     if isinstance(out, int):
         return out
     raise ShapeError(f"the size {d} needs a value for {', '.join(sorted(set(symbols(out))))}")
+
+
+def atoms_of(d: Dim) -> tuple[Atom, ...]:
+    """The factors of the terms of a size, each once: symbols and calls."""
+    return tuple(dict.fromkeys(a for mono, _ in terms_of(d) for a, _ in mono))
+
+
+def with_atoms(d: Dim, values: Mapping[Atom, Dim]) -> Dim:
+    """A size in which some factors of its terms are something else."""
+    return _with_values(d, lambda a: values.get(a))
 
 
 def bounds(d: Dim, ranges: Mapping[str, Range] | None = None) -> Range:
@@ -445,18 +466,14 @@ def _counted_from_least(d: Expr, ranges: Mapping[str, Range]) -> bool:
     ``a*b + a + b + 1``, of ``a`` and ``b`` from -1 on, is the product of two that are not negative.
     """
     above: dict[str, Range] = {}
-    out: Dim = 0
-    for mono, k in d.terms:
-        term: Dim = k
-        for atom, p in mono:
-            least, most = _atom_bounds(atom, ranges)
-            if math.isinf(least):
-                return False
-            above[name := f"{atom} from {int(least)}"] = (0, most - least)
-            for _ in range(p):
-                term = term * (symbol(name) + int(least))
-        out = out + term
-    return bounds(out, above)[0] >= 0
+    values: dict[Atom, Dim] = {}
+    for atom in atoms_of(d):
+        least, most = _atom_bounds(atom, ranges)
+        if math.isinf(least):
+            return False
+        above[name := f"{atom} from {int(least)}"] = (0, most - least)
+        values[atom] = symbol(name) + int(least)
+    return bounds(with_atoms(d, values), above)[0] >= 0
 
 
 def _refuted(d: Expr, ranges: Mapping[str, Range]) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from types import UnionType
 from typing import Any, TypeAlias, TypeVar, cast
 
@@ -17,9 +18,9 @@ from dlvm.base.errors import CompilerError
 
 from .core import Builder, Function, Op, Param, Value
 from .decisions import listens, may_replace
-from .dims import Dim
+from .dims import Dim, Expr, substitute
 from .numerics import EXACT, ROUNDING, LawClass
-from .types import TensorType, known
+from .types import TensorType, with_sizes
 
 RuleOp = TypeVar("RuleOp", bound=Op)
 Example: TypeAlias = (
@@ -260,37 +261,57 @@ def inline(
     ``sizes`` map the symbols of the function to sizes in the caller's symbols.
     """
     env: Env = dict(zip(fn.params, arguments, strict=True))
-    copy_ops(fn.ops, env, sizes or {})
+    copy_ops(fn.ops, env, partial(substitute, values=sizes) if sizes else None)
     return tuple(mapped(fn.results, env))
 
 
-def copy_ops(ops: Iterable[Op], env: Env, sizes: Mapping[str, Dim]) -> None:
+def copy_ops(ops: Iterable[Op], env: Env, change: Callable[[Dim], Dim] | None = None) -> None:
     """Writes copies of operations here, on substituted operands and sizes; maps their results."""
     for op in ops:
-        new = op.rebuild(mapped(op.operands, env), **_resized_fields(op, sizes))
+        fields = {} if change is None else _resized_fields(op, change)
+        new = op.rebuild(mapped(op.operands, env), **fields)
         env.update(zip(op.results, new.results, strict=True))
 
 
-def resized(fn: Function, sizes: Mapping[str, Dim]) -> Function:
-    """The function with sizes substituted for its symbols in types, attributes and regions."""
-    params = tuple(Param(known(p.type, sizes), p.name, p.donated, p.origin) for p in fn.params)
+def resized(fn: Function, change: Callable[[Dim], Dim]) -> Function:
+    """The function with other sizes in its types, attributes and regions."""
+    params = tuple(
+        Param(with_sizes(p.type, change), p.name, p.donated, p.origin) for p in fn.params
+    )
     env: Env = dict(zip(fn.params, params, strict=True))
     with (builder := Builder()):
-        copy_ops(fn.ops, env, sizes)
+        copy_ops(fn.ops, env, change)
     return Function(fn.name, params, tuple(builder.ops), tuple(mapped(fn.results, env)))
 
 
-def _resized_fields(op: Op, sizes: Mapping[str, Dim]) -> dict[str, Any]:
-    if not sizes:
-        return {}
+def _resized_fields(op: Op, change: Callable[[Dim], Dim]) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for spec in op.layout:
         old = getattr(op, spec.name)
         if spec.kind == "region":
-            fields[spec.name] = resized(old, sizes)
-        elif spec.kind in ("attribute", "types") and (new := known(old, sizes)) is not old:
+            fields[spec.name] = resized(old, change)
+        elif spec.kind in ("attribute", "types") and (new := with_sizes(old, change)) is not old:
             fields[spec.name] = new
     return fields
+
+
+def sizes_in(fn: Function) -> set[Dim]:
+    """The sizes in the types, attributes and regions of a function that are no numbers."""
+    found = set[Dim]()
+
+    def noted(d: Dim) -> Dim:
+        if isinstance(d, Expr):
+            found.add(d)
+        return d
+
+    for p in fn.params:
+        with_sizes(p.type, noted)
+    for op in fn.walk():
+        with_sizes(op.result_types, noted)
+        for spec in op.layout:
+            if spec.kind in ("attribute", "types"):
+                with_sizes(getattr(op, spec.name), noted)
+    return found
 
 
 def prefixed(fn: Function, make: Callable[[], Env]) -> Function:

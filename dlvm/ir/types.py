@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -210,14 +210,19 @@ class TensorType:
 
 def known(value: Any, values: Mapping[str, Dim]) -> Any:
     """A field with values substituted for symbols; the same object if nothing changed."""
+    return with_sizes(value, lambda d: substitute(d, values))
+
+
+def with_sizes(value: Any, change: Callable[[Dim], Dim]) -> Any:
+    """A field with other sizes; the same object if nothing changed."""
     if isinstance(value, Expr):
-        return substitute(value, values)
+        return change(value)
     if isinstance(value, TensorType):
-        new = value.substitute(values)
+        new = value.with_shape(tuple(map(change, value.shape)))
         return value if new == value else new
     if isinstance(value, tuple):
         items: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]
-        changed = tuple(known(v, values) for v in items)
+        changed = tuple(with_sizes(v, change) for v in items)
         same = all(a is b for a, b in zip(changed, items, strict=True))
         return items if same else changed
     return value

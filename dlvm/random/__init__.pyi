@@ -4,7 +4,6 @@ from dlvm.dsl.trace.typed import Array
 from dlvm.dsl.trace.typed import Operand
 from dlvm.dsl.trace.typed import Shape
 from numpy.typing import DTypeLike
-from typing import Any
 from typing import SupportsIndex
 
 __all__ = ['bernoulli', 'beta', 'bits', 'categorical', 'cauchy', 'choice', 'dirichlet', 'exponential', 'fold_in', 'gamma', 'gumbel', 'key', 'laplace', 'loggamma', 'multivariate_normal', 'normal', 'orthogonal', 'permutation', 'poisson', 'rademacher', 'randint', 'split', 't', 'truncated_normal', 'uniform']
@@ -51,7 +50,7 @@ def laplace(key: Operand, shape: Shape = (), dtype: DTypeLike | None = None) -> 
 def loggamma(key: Operand, a: Operand, shape: Shape | None = None, dtype: DTypeLike | None = None) -> Array:
     """Logarithms of gamma numbers, which are finite where those are too small for a float."""
 
-def multivariate_normal(key: Operand, mean: Operand, cov: Any, shape: Shape | None = None, dtype: DTypeLike | None = None, method: str = 'cholesky') -> Array:
+def multivariate_normal(key: Operand, mean: Operand, cov: Operand, shape: Shape | None = None, dtype: DTypeLike | None = None, method: str = 'cholesky') -> Array:
     """Normal vectors of a mean (..., N) and a covariance (..., N, N), along a new last axis."""
 
 def normal(key: Operand, shape: Shape = (), dtype: DTypeLike | None = None) -> Array:
@@ -63,7 +62,7 @@ def orthogonal(key: Operand, n: SupportsIndex, shape: Shape = (), dtype: DTypeLi
 def permutation(key: Operand, x: Operand, axis: int = 0) -> Array:
     """The numbers below a whole number, or slices of an array, in a random order."""
 
-def poisson(key: Operand, lam: Any, shape: Shape | None = None, dtype: DTypeLike | None = 'i64') -> Array:
+def poisson(key: Operand, lam: Operand, shape: Shape | None = None, dtype: DTypeLike | None = 'i64') -> Array:
     """How often something happens that happens ``lam`` times on average; -1 unless ``lam >= 0``."""
 
 def rademacher(key: Operand, shape: Shape = (), dtype: DTypeLike | None = 'i64') -> Array:
@@ -75,10 +74,10 @@ def randint(key: Operand, shape: Shape, minval: Operand, maxval: Operand, dtype:
 def split(key: Operand, num: Shape = 2) -> Array:
     """Keys that are independent of one another, along a new first axis."""
 
-def t(key: Operand, df: Any, shape: Shape = (), dtype: DTypeLike | None = None) -> Array:
+def t(key: Operand, df: Operand, shape: Shape = (), dtype: DTypeLike | None = None) -> Array:
     """Numbers of Student's t-distribution with ``df`` degrees of freedom."""
 
-def truncated_normal(key: Operand, lower: SupportsIndex, upper: SupportsIndex, shape: Shape | None = None, dtype: DTypeLike | None = None) -> Array:
+def truncated_normal(key: Operand, lower: Operand, upper: Operand, shape: Shape | None = None, dtype: DTypeLike | None = None) -> Array:
     """Normal numbers of which only those between ``lower`` and ``upper`` are kept."""
 
 def uniform(key: Operand, shape: Shape = (), dtype: DTypeLike | None = None, minval: Operand = 0.0, maxval: Operand = 1.0) -> Array:

@@ -36,12 +36,13 @@ def region(program: Program, target: Target, growing: int | None) -> Dim:
 def _copies(program: Program, target: Target) -> Dim:
     """What the largest product takes."""
     most: Dim = 0
-    for kernel, known in promises(program).items():
-        highest = _highest(kernel)
-        for s in statements(kernel.body):
+    known = promises(program)
+    for step in program.launches():
+        highest = _highest(step.kernel)
+        for s in statements(step.kernel.body):
             if isinstance(s, Product):
-                m, n, k = (_at_most(d, highest) for d in (s.m, s.n, s.k))
-                size = block(room_of(replace(s, m=m, n=n, k=k), known.shared, target))
+                m, n, k = (step.here(_at_most(d, highest)) for d in (s.m, s.n, s.k))
+                size = block(room_of(replace(s, m=m, n=n, k=k), known[step.kernel].shared, target))
                 if not {*symbols(size)} <= {*program.symbols}:
                     raise UserError(
                         f"{program.name}: products of sizes that differ between calls of a function"

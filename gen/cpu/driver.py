@@ -39,7 +39,7 @@ from dlvm.gen.runtime import activations, call_words, floating, interrupts, tape
 from dlvm.gen.text.module import FunctionWriter, Text
 from dlvm.gen.text.sizes import Offsets
 from dlvm.ir import Dim
-from dlvm.ir.dims import substitute, symbol
+from dlvm.ir.dims import substitute
 
 from . import parallel_loops as trips
 
@@ -217,7 +217,7 @@ class Driver:
         """Call the kernel on addresses and sizes."""
         kernel = step.kernel
         arguments = [f"ptr {self.address(v)}" for v in step.views]
-        arguments += [f"i64 {self.size(symbol(name))}" for name in kernel.symbols]
+        arguments += [f"i64 {self.size(d)}" for d in step.known]
         arguments += ["ptr %status", "ptr %context"]
         self.w.do(f"call void @{kernel.name}({', '.join(arguments)})")
         if kernel.may_raise:

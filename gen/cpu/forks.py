@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from .kernels import Emitter
 
 BEGIN, END = "%begin", "%end"
+LONG = 60
+"""Statements from which on an element is long."""
 WHOLE_ROWS_FROM = 32
 """Rows that are enough to be shared among threads as they are."""
 HEAD = 2  # words of an environment before what it carries: a lock, and the lowest turn that failed
@@ -57,11 +59,15 @@ def emit_fork(outer: Emitter, loop: Loop) -> None:
     """Let threads share the turns of a loop that has a grain.
 
     Where sizes are open, rows are shared as whole rows if there are many: what a part of a row
-    takes to find its ends, each row would take. Of few rows threads share the elements.
+    takes to find its ends, each row would take. Of few rows threads share the elements, as they do
+    where an element is long or a loop itself, beside which finding ends is nothing.
     """
     *rows, length = (outer.offsets.known(s.extent) for s in loop.chain)
     count, row = product(tuple(rows)), loop.chain[-1].var
-    if at_least(WHOLE_ROWS_FROM - 1, count) or (isinstance(count, int) and isinstance(length, int)):
+    element = loop.chain[-1].body
+    deep = len(element) > LONG or any(isinstance(s, Loop) for s in element)
+    known = isinstance(count, int) and isinstance(length, int)
+    if deep or known or at_least(WHOLE_ROWS_FROM - 1, count):
         _fork(outer, loop, row)
         return
     width = maximum(1, length)

@@ -123,18 +123,18 @@ class Layout:
     def _decide(self, step: Launch) -> bool:
         """Whether sizes alone decide a launch but for its places."""
         kernels = self.code.kernels[step.kernel.name]
-        dims = [*(v.type.size for v in step.views), *(k.blocks for k in kernels)]
-        names = {n for d in dims for n in symbols(d)} | {*step.kernel.symbols}
+        dims = [*(v.type.size for v in step.views), *(step.here(k.blocks) for k in kernels)]
+        names = {n for d in (*dims, *step.known) for n in symbols(d)}
         return names <= self.sizes.keys()
 
     def _launching(self, step: Launch, now: Mapping[str, int]) -> Launching:
         places = tuple(map(self.place, step.views))
         held = tuple(evaluate(v.type.size, now) * v.type.dtype.bytes for v in step.views)
-        sizes = tuple(now[s] for s in step.kernel.symbols)
+        sizes = tuple(evaluate(d, now) for d in step.known)
         written = tuple(b.role in WRITTEN for b in step.kernel.buffers)
         phases: list[Ready] = []
         for kernel in self.code.kernels[step.kernel.name]:
-            if blocks := evaluate(kernel.blocks, now):
+            if blocks := evaluate(step.here(kernel.blocks), now):
                 phases.append(Ready(kernel, blocks, held, written, sizes))
             written = (True,) * len(written)
         fixed = tuple((p.base, p.offset) for p in places if isinstance(p.offset, int))

@@ -7,7 +7,7 @@ computed of.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TypeAlias, cast
 
 from dlvm.ir import Dim, Expr
@@ -15,12 +15,14 @@ from dlvm.ir.dims import (
     Atom,
     Call,
     at_least,
+    atoms_of,
     divide_exactly,
     floordiv,
     substitute,
     symbol,
     symbols,
     terms_of,
+    with_atoms,
 )
 
 from .index import step_of
@@ -63,7 +65,7 @@ def _behind(offset: Dim, defines: dict[str, Define]) -> set[str]:
 
 def _parted(offset: Dim, name: str, facts: Facts) -> tuple[Dim, list[str], Facts] | None:
     """The same of the digits of a variable, where quotients and rests of it are asked for."""
-    calls = [a for a in _atoms(offset) if isinstance(a, Call) and name in symbols(a.lhs)]
+    calls = [a for a in atoms_of(offset) if isinstance(a, Call) and name in symbols(a.lhs)]
     ranges = [_range(a, name) for a in calls]
     ends = _chain([1, *(d for r in ranges if r for d in r if d is not None)])
     high = next(iter(facts.upper(name)), None)
@@ -80,10 +82,11 @@ def _parted(offset: Dim, name: str, facts: Facts) -> tuple[Dim, list[str], Facts
         steps = (_ratio(ends[k], low) * symbol(names[k]) for k in range(first, last))
         return sum(steps, start=cast(Dim, 0))
 
-    values = {a: part(*r) for a, r in zip(calls, ranges, strict=True) if r}
+    parts = zip(calls, ranges, strict=True)
+    values: dict[Atom, Dim] = {a: part(*r) for a, r in parts if r}
     for digit, most in zip(names, highs, strict=True):
         facts = facts.with_variable(digit, most)
-    whole = substitute(_with_atoms(offset, values), {name: part(1, None)})
+    whole = substitute(with_atoms(offset, values), {name: part(1, None)})
     return whole, names, facts
 
 
@@ -96,7 +99,7 @@ def _range(call: Call, name: str) -> tuple[Dim, Dim | None] | None:
         return None
     if inner == symbol(name):
         return 1, call.rhs
-    (atom,) = _atoms(inner) if isinstance(inner, Expr) and len(_atoms(inner)) == 1 else (None,)
+    (atom,) = atoms_of(inner) if isinstance(inner, Expr) and len(atoms_of(inner)) == 1 else (None,)
     quotient = isinstance(atom, Call) and atom.function == "floordiv" and atom.lhs == symbol(name)
     if isinstance(atom, Call) and quotient and inner == Expr(((((atom, 1),), 1),)):
         return atom.rhs, atom.rhs * call.rhs
@@ -120,25 +123,6 @@ def _ratio(a: Dim, b: Dim) -> Dim:
     found = divide_exactly(a, b)
     assert found is not None
     return found
-
-
-def _atoms(d: Dim) -> list[Atom]:
-    terms = d.terms if isinstance(d, Expr) else ()
-    return list(dict.fromkeys(a for mono, _ in terms for a, _ in mono))
-
-
-def _with_atoms(d: Dim, values: Mapping[Call, Dim]) -> Dim:
-    """A polynomial in which some quotients and rests are something else."""
-    out: Dim = 0
-    for mono, k in d.terms if isinstance(d, Expr) else (((), d),):
-        term: Dim = k
-        for a, power in mono:
-            new = values.get(a) if isinstance(a, Call) else None
-            for _ in range(power if new is not None else 0):
-                term = term * cast(Dim, new)
-            term = term if new is not None else term * Expr(((((a, power),), 1),))
-        out = out + term
-    return out
 
 
 def slope(offset: Dim, name: str) -> Dim:

@@ -108,12 +108,13 @@ class _Matrix:
                             write((*across, *inner), u * size + at + c)
             elif outer:
                 top, behind = floordiv(first, length), first + units
-                with nest.loop("serial", floordiv(behind - 1, length) - top + 1, "u") as u:
+                runs = floordiv(behind - 1, length) - top + 1
+                with nest.loop("serial", runs, "u", counts=1) as u:
                     whole = nest.named("whole", top + u, product(outer) - 1)
                     start = maximum(first - whole * length, 0)
                     across = self._digits(pull, whole, outer)
                     left = minimum(behind - whole * length, length) - start
-                    with nest.loop("parallel", left, "c") as c:
+                    with nest.loop("parallel", left, "c", counts=units) as c:
                         inner = split(start + c, run)
                         write((*across, *inner), whole * length - first + start + c)
             else:

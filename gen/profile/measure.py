@@ -18,7 +18,6 @@ from dlvm.base.errors import Origin
 from dlvm.cost import PICOSECONDS
 from dlvm.gen.build import Made, loaded, made
 from dlvm.gen.call.executable import Executable
-from dlvm.gen.loops.statements import LoopKernel
 from dlvm.gen.loops.work import flops
 from dlvm.gen.program.lives import lives
 from dlvm.gen.program.memory import plan
@@ -150,8 +149,8 @@ class Work:
 
 def _work(place: Timed, sizes: dict[str, int], target: Target) -> Work:
     match place.step:
-        case Launch(kernel=kernel):
-            return _of_kernel(kernel, sizes, target)
+        case Launch():
+            return _of_kernel(place.step, sizes, target)
         case Copy(target=view):
             moved = _known(2 * view.type.size * view.type.dtype.bytes, sizes)
             return Work(0, moved, None if moved is None else _moving(moved, target), "memory")
@@ -159,10 +158,12 @@ def _work(place: Timed, sizes: dict[str, int], target: Target) -> Work:
             return Work()
 
 
-def _of_kernel(kernel: LoopKernel, sizes: dict[str, int], target: Target) -> Work:
+def _of_kernel(step: Launch, sizes: dict[str, int], target: Target) -> Work:
     """The roofline of a kernel: its instructions, or its bytes in the memory that holds them."""
-    count, moved = _known(flops(kernel.body), sizes), _known(bytes_of(kernel), sizes)
-    busy = _known(Costs(kernel.body, target).instructions(kernel.body), sizes)
+    kernel = step.kernel
+    instructions = Costs(kernel.body, target).instructions(kernel.body)
+    amounts = flops(kernel.body), bytes_of(kernel), instructions
+    count, moved, busy = (_known(step.here(amount), sizes) for amount in amounts)
     if moved is None or busy is None:
         return Work(count, moved)
     computing, moving = busy / PICOSECONDS * 1e-9, _moving(moved, target)

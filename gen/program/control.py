@@ -8,7 +8,7 @@ the two never hold different values at once; so nothing here decides what is don
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count, repeat
@@ -63,6 +63,7 @@ from dlvm.target import Target
 
 from . import steps as p
 from .dense_sections import dense_sections
+from .own_sizes import with_own_sizes
 from .parallel import is_apart
 from .steps import Copy, Given, PartOf, Program, Storage, View
 
@@ -216,8 +217,12 @@ class Lowering:
         yield self.steps
         self.steps, self.loops = outer, loops
 
-    def kernel(self, op: Kernel) -> LoopKernel:
-        """The loops of a kernel; one for kernels of equal text that fail under equal codes."""
+    def kernel(self, op: Kernel) -> tuple[LoopKernel, Mapping[str, Dim]]:
+        """The loops of a kernel, and what its own sizes are here.
+
+        There is one for kernels of equal text that fail under equal codes.
+        """
+        op, sizes = with_own_sizes(op)
         body = replace(op.body, name="kernel")
         codes = tuple(code_of(inner) for inner in body.walk() if inner.may_raise)
         key = (str(Module((body,))), codes, op.family, op.tree, op.over)
@@ -226,7 +231,7 @@ class Lowering:
             name = f"k{len(kernels)}"
             kernels[key] = self._scheduled(op, name)
             self.book.sources[name] = op
-        return kernels[key]
+        return kernels[key], sizes
 
     def _scheduled(self, op: Kernel, name: str) -> LoopKernel:
         """The loops of a kernel under the schedule that was given for it, or a planned one."""
@@ -338,7 +343,7 @@ def pop(low: Lowering, op: Pop, xs: list[View]) -> list[View]:
 @lowers(Kernel)
 def launch(low: Lowering, op: Kernel, xs: list[View]) -> list[View]:
     """What a kernel updates in place is copied first; other results and scratch get fresh room."""
-    kernel = low.kernel(op)
+    kernel, sizes = low.kernel(op)
     views = [
         low.copied(x) if buffer.role == "inout" else x
         for x, buffer in zip(xs, kernel.buffers, strict=False)
@@ -350,8 +355,9 @@ def launch(low: Lowering, op: Kernel, xs: list[View]) -> list[View]:
             views.append(results[-1])
         else:
             results.append(View(views[target].storage, type_))
-    views += [low.room(b.type) for b in kernel.buffers if b.role == "scratch"]
-    low.steps.append(p.Launch(kernel, tuple(views), _places(op)))
+    rooms = (b.type.substitute(sizes) for b in kernel.buffers if b.role == "scratch")
+    views += map(low.room, rooms)
+    low.steps.append(p.Launch(kernel, tuple(views), sizes, _places(op)))
     return results
 
 

@@ -100,7 +100,7 @@ class Machine:
 
     def launch(self, step: Launch) -> None:
         """Run a kernel, and end the run if it has failed."""
-        known = {s: self.sizes[s] for s in step.kernel.symbols}
+        known = dict(zip(step.kernel.symbols, map(self.size, step.known), strict=True))
         run_kernel(step.kernel, [self.array(v) for v in step.views], known, self.words, self.counts)
         if self.words[0] != 0:
             raise Ended

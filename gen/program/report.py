@@ -79,7 +79,7 @@ def program_flops(program: Program) -> Dim:
     """Floating-point operations of a run."""
 
     def cost(step: Step) -> Dim:
-        return flops(step.kernel.body) if isinstance(step, Launch) else 0
+        return step.here(flops(step.kernel.body)) if isinstance(step, Launch) else 0
 
     return total(program.steps, entering(program, cost))
 
@@ -146,7 +146,7 @@ def _moved(step: Step) -> Dim:
     if isinstance(step, Launch):
         if step.kernel not in _MOVED:
             _MOVED[step.kernel] = bytes_of(step.kernel)
-        return _MOVED[step.kernel]
+        return step.here(_MOVED[step.kernel])
     if isinstance(step, Copy):
         return 2 * step.target.type.size * step.target.type.dtype.bytes
     return 0

@@ -8,14 +8,14 @@ targets. ``control`` makes it, ``coalesce`` takes copies out of it, ``memory`` g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self, TypeAlias, cast
 
 from dlvm.base.errors import Origin
 from dlvm.gen.loops.statements import Buffer, LoopKernel
 from dlvm.ir import Array, Dim, DType, Op, TensorType
-from dlvm.ir.dims import product
+from dlvm.ir.dims import product, substitute, symbol
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,15 +172,30 @@ class Stated:
 class Launch(Stated):
     """Run a kernel on one view for each of its buffers.
 
-    ``places`` are those of the operations that it computes here; an equal kernel of other places
-    shares its code.
+    ``sizes`` are what its symbols are here where they have another value, ``places`` those of the
+    operations that it computes here; an equal kernel of other sizes and places shares its code.
     """
 
-    TEXT = ("launch @{0.kernel.name}({views})",)
+    TEXT = ("launch @{0.kernel.name}({views}){0.stated_sizes}",)
     READS = ("views",)
     kernel: LoopKernel
     views: tuple[View, ...]
+    sizes: Mapping[str, Dim] = field(default_factory=dict[str, Dim])
     places: tuple[Origin, ...] = field(default=(), repr=False)
+
+    @property
+    def stated_sizes(self) -> str:
+        """The sizes, as text."""
+        return f" sizes ({', '.join(f'{n}={d}' for n, d in self.sizes.items())})" * bool(self.sizes)
+
+    def here(self, d: Dim) -> Dim:
+        """A size of the kernel in symbols of the function that launches it."""
+        return substitute(d, self.sizes) if self.sizes else d
+
+    @property
+    def known(self) -> tuple[Dim, ...]:
+        """What the symbols of the kernel are here."""
+        return tuple(self.sizes.get(s, symbol(s)) for s in self.kernel.symbols)
 
     @property
     def origins(self) -> tuple[Origin, ...]:

@@ -29,7 +29,7 @@ class Times:
         """That of one step by itself."""
         match step:
             case Launch(kernel=kernel):
-                return self.kernel(kernel)
+                return step.here(self.kernel(kernel))
             case Copy(target=view):
                 return time_of_copy(view.type, self.target)
             case _:

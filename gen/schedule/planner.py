@@ -39,6 +39,8 @@ from .transform import Transform, apply
 from .transforms.prefetch import Prefetch, reads_again
 from .transforms.vectorize import Vectorize, holds_no_lanes, loop_of_uneven_turns
 
+LONG_BODY = 400
+"""Statements of a kernel from which on its rows of open length have one way, and not two."""
 ALL = tuple(FORMS)
 """The forms that folds have on a CPU, where they can."""
 
@@ -76,7 +78,7 @@ def planned(
     def shares(kernel: LoopKernel) -> Iterator[Transform]:
         return grains(kernel.body, cost.THREAD if work is None else work, processor)
 
-    kernel = kernel.formed(ALL)
+    kernel = _formed(kernel)
     steps: list[Transform] = [*joins(kernel)]
     cuts, kernel = boxes(apply(kernel, steps))
     steps += cuts
@@ -85,6 +87,18 @@ def planned(
         steps += chosen
         kernel = apply(kernel, chosen)
     return replace(kernel, steps=(*kernel.steps, *map(str, steps)))
+
+
+def _formed(kernel: LoopKernel) -> LoopKernel:
+    """The kernel with all forms that are possible, but for one that costs more code than time.
+
+    Both ways of rows of open length hold all that an element is made of, which may be the windows
+    of an image.
+    """
+    found = kernel.formed(ALL)
+    if sum(1 for _ in statements(found.body)) <= LONG_BODY:
+        return found
+    return kernel.formed(tuple(form for form in ALL if form != "unswitch"))
 
 
 def _vectors(body: Body, width: int, target: Target) -> Iterator[Transform]:

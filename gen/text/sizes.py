@@ -15,7 +15,17 @@ from dataclasses import dataclass, field
 from dlvm.base.errors import CompilerError
 from dlvm.gen.loops.index import step_of
 from dlvm.ir import Dim, Expr
-from dlvm.ir.dims import Atom, Call, Monomial, at_least, floordiv, substitute, symbol, symbols
+from dlvm.ir.dims import (
+    Atom,
+    Call,
+    Monomial,
+    at_least,
+    canonical,
+    floordiv,
+    substitute,
+    symbol,
+    symbols,
+)
 
 from .access import vector
 from .lanes import splat_text
@@ -124,12 +134,13 @@ class Offsets:
         for scope in reversed(self.scopes):
             if (found := scope.values.get(d)) is not None:
                 return found
-        depth = self._depth(d)
+        depths = [self._depth_of(mono) for mono, _ in d.terms]
+        depth = max(depths)
         scope, into = self._place(d, depth)
-        inner = [(mono, k) for mono, k in d.terms if self._depth(Expr(((mono, k),))) == depth]
-        outer = d - Expr(tuple(inner))
+        parts = [*zip(d.terms, depths, strict=True)]
+        outer = canonical({mono: k for (mono, k), at in parts if at < depth})
         total = self.index(outer) if outer != 0 else ""
-        for mono, k in inner:
+        for mono, k in (term for term, at in parts if at == depth):
             term = self._term(mono, k, into)
             total = self.w.value(f"add nsw i64 {total}, {term}", into) if total else term
         scope.values[d] = total
@@ -139,6 +150,14 @@ class Offsets:
         names = set(symbols(d))
         found = (i for i, s in enumerate(self.scopes) if not names.isdisjoint(s.names))
         return max(found, default=0)
+
+    def _depth_of(self, mono: Monomial) -> int:
+        names = (n for a, _ in mono for n in ((a,) if isinstance(a, str) else a.names()))
+        return max(map(self._depth_at, names), default=0)
+
+    def _depth_at(self, name: str) -> int:
+        found = range(len(self.scopes) - 1, 0, -1)
+        return next((i for i in found if name in self.scopes[i].names), 0)
 
     def _place(self, d: Dim, depth: int) -> tuple[Scope, Lines]:
         """The scope in which an index belongs, and where in it: once its symbols are there."""

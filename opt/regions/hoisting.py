@@ -40,7 +40,7 @@ def _hoisted(op: Structured, env: Env) -> Iterable[Value] | None:
     operands = mapped(op.operands, env)
     captured = operands[op.seen][varying:]
     outside: Env = dict(zip(inputs, captured, strict=True))
-    copy_ops(_ancestry(worth, moved), outside, {})
+    copy_ops(_ancestry(worth, moved), outside)
     crossing = _still_used(body, set(worth))
     params = [Param(v.type, f"invariant{i}") for i, v in enumerate(crossing)]
     inside: Env = dict(zip(crossing, params, strict=True))

@@ -263,7 +263,7 @@ def _closed(region: Region, free: Mapping[Value, None]) -> Function:
     captured = {v: Param(v.type, f"k{i}") for i, v in enumerate(free)}
     env: dict[Value, Value] = dict(captured)
     with (builder := Builder()):
-        copy_ops(region.ops, env, {})
+        copy_ops(region.ops, env)
     params = (*region.params, *captured.values())
     return Function("body", params, tuple(builder.ops), tuple(mapped(region.results, env)))
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from dlvm.ir import Array, Declaration, Function, Module
+from dlvm.ir.dims import substitute
 from dlvm.ir.rewrite import resized
 
 from .case import Case, Steps, sizes_of
@@ -21,7 +22,8 @@ def focused(case: Case) -> Steps:
 
 
 def _alone(case: Case, fn: Function, arrays: Sequence[Array]) -> Case:
-    main = replace(resized(fn, sizes_of(case)), name="main")
+    sizes = sizes_of(case)
+    main = replace(resized(fn, lambda d: substitute(d, sizes)), name="main")
     others = [f for f in case.module.functions if f is not fn and f is not case.main]
     return Case(Module((main, *_reachable(main, others))), tuple(map(np.asarray, arrays)))
 

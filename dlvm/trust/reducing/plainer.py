@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from dlvm.ir import (
     Expr,
     TensorType,
 )
-from dlvm.ir.dims import evaluate
+from dlvm.ir.dims import evaluate, substitute
 from dlvm.ir.rewrite import resized
 from dlvm.ops import Constant
 from dlvm.trust.recast import changed, recast
@@ -46,7 +47,8 @@ def concrete(case: Case) -> Steps:
     """Replaces symbols by their sizes."""
     sizes = sizes_of(case)
     if sizes:
-        yield lambda: Case(case.module.map(lambda fn: resized(fn, sizes)), case.arrays)
+        known = partial(resized, change=lambda d: substitute(d, sizes))
+        yield lambda: Case(case.module.map(known), case.arrays)
 
 
 def narrower(case: Case) -> Steps:

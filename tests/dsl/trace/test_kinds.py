@@ -20,6 +20,7 @@ OF_NO_KIND = {
         ("kind", "order", "optimize", "sorter"), "NumPy's; anything but None is refused"
     ),
     **dict.fromkeys(("init", "init_val", "xs", "tree", "rest", "primals"), "any tree"),
+    **dict.fromkeys(("other", "replace", "filter"), "any tree"),
     **dict.fromkeys(("elems", "like", "trees"), "any tree, or a list of such"),
     "initializer": "whatever a function of the user's takes",
     "path": "text, bytes or an object with a path, which is asked for it",
