@@ -110,6 +110,22 @@ def test_a_partial_stays_as_it_is_and_can_be_pickled_and_copied():
             assert np.array_equal(dlvm.grad(other)(X), X + k)
 
 
+def test_the_function_of_a_line_search_may_be_made_anew(traces):
+    optimizer = dlvm.optim.lbfgs()
+    params, state = X.copy(), optimizer.init(X)
+    for k in range(5):
+        y = X + k
+
+        def loss(p, y=y):
+            return ((p - y) ** 2).sum()
+
+        value, grads = dlvm.value_and_grad(loss)(params)
+        updates, state = optimizer.update(grads, state, params, value=value, value_fn=loss)
+        params = dlvm.optim.apply(params, updates)
+    np.testing.assert_allclose(params, X + 4, atol=1e-6)
+    assert traces.count("value_and_grad_loss") == 2
+
+
 def test_one_function_keeps_its_own_programs(traces):
     def loss(x):
         return (x * x).sum()
