@@ -7,7 +7,6 @@ import pytest
 
 import dlvm
 from dlvm.base.errors import DTypeError, ShapeError
-from dlvm.dsl.elements.written import Written
 from dlvm.ops import Call
 
 X = np.array([0.3, -1.2, 2.5])
@@ -490,21 +489,3 @@ def test_a_tangent_rule_may_hold_a_checkpoint():
     y, push = dlvm.linearize(kept, X)
     assert np.allclose(y, np.sin(X) * X)
     assert np.allclose(push(Y), (np.cos(X) * X + np.sin(X)) * Y)
-
-
-def test_a_rule_that_calls_its_function_and_makes_arrays_is_traced_a_few_times_by_references():
-    calls = []
-
-    @dlvm.custom_jvp
-    def twice(x):
-        return 2 * x
-
-    @twice.defjvp
-    def rule(primals, tangents):
-        calls.append(primals)
-        assert len(calls) < 9, "traced without an end"
-        return twice(*primals), tangents[0] * np.full(3, 2.0)
-
-    slope = dlvm.grad(lambda x: twice(x).sum())
-    made = Written.of(lambda x: slope(x), (dlvm.asarray(np.ones(3)),), {})
-    np.testing.assert_array_equal(made.computed(False), np.full(3, 2.0))
