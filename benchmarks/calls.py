@@ -3,12 +3,15 @@
 python benchmarks/calls.py [--rounds 30] [--json calls.json]
 
 Every round times each contender once and the best round counts, as other programs only add time.
-An empty Python function and ``np.add`` on the same arrays are the measure.
+An empty Python function and ``np.add`` on the same arrays are the measure. Calls without a
+decorator stand beside the same staged and, where they are installed, in JAX and PyTorch.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
+import importlib.util
 import json
 import sys
 import timeit
@@ -127,6 +130,60 @@ def undecorated() -> dict[str, Callable[[], Any]]:
     return found
 
 
+def with_jax() -> dict[str, Callable[[], Any]]:
+    """The calls of ``undecorated`` as they are written in JAX without ``jit``, if it is there."""
+    if importlib.util.find_spec("jax") is None:
+        return {}
+    jax: Any = importlib.import_module("jax")
+    key, x = jax.random.key(0), jax.numpy.ones(SMALL)
+    net = [(jax.numpy.ones(sizes), jax.numpy.ones(sizes[1])) for sizes in ((8, 64), (64, 8))]
+    params = {f"w{i}": x for i in range(6)}
+
+    def adam(g: Any, m: Any, v: Any) -> Any:
+        m = jax.tree.map(lambda a, b: 0.9 * a + 0.1 * b, m, g)
+        v = jax.tree.map(lambda a, b: 0.999 * a + 0.001 * b * b, v, g)
+        return jax.tree.map(lambda a, b: -1e-3 * a / (jax.numpy.sqrt(b) + 1e-8), m, v), m, v
+
+    def network() -> Any:
+        (w, b), (v, c) = net
+        return jax.nn.relu(x @ w + b) @ v + c
+
+    calls = {
+        "random.split": lambda: jax.random.split(key),
+        "random.fold_in": lambda: jax.random.fold_in(key, 3),
+        "a layer, layer_norm": lambda: jax.nn.standardize(x) * x[0] + x[0],
+        "a network of two layers": network,
+        "adam on 6 arrays": lambda: adam(params, params, params),
+        "value_and_grad(lambda)": lambda: jax.value_and_grad(lambda w: ((x @ w) ** 2).sum())(x),
+    }
+    return {f"{name}, JAX": lambda f=f: jax.block_until_ready(f()) for name, f in calls.items()}
+
+
+def with_torch() -> dict[str, Callable[[], Any]]:
+    """The calls of ``undecorated`` that PyTorch has, if it is there."""
+    if importlib.util.find_spec("torch") is None:
+        return {}
+    torch: Any = importlib.import_module("torch")
+    nn, x = torch.nn, torch.ones(SMALL)
+    net = nn.Sequential(nn.Linear(8, 64), nn.ReLU(), nn.Linear(64, 8))
+    params = [torch.ones(SMALL, requires_grad=True) for _ in range(6)]
+    for p in params:
+        p.grad = torch.ones(SMALL)
+    adam, w = torch.optim.Adam(params, 1e-3), torch.ones(SMALL, requires_grad=True)
+
+    def slope() -> Any:
+        loss = ((x @ w) ** 2).sum()
+        return loss, torch.autograd.grad(loss, w)
+
+    calls = {
+        "a layer, layer_norm": lambda: nn.functional.layer_norm(x, (8,), x[0], x[0]),
+        "a network of two layers": lambda: net(x),
+        "adam on 6 arrays": adam.step,
+        "value_and_grad(lambda)": slope,
+    }
+    return {f"{name}, PyTorch": f for name, f in calls.items()}
+
+
 def large() -> dict[str, Callable[[], Any]]:
     """Results of 64 MB, which die before the next one is made."""
     x = np.ones(BIG, np.float32)
@@ -166,6 +223,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     found = measure(contenders(), options.rounds, 1000)
+    found |= measure(with_jax() | with_torch(), options.rounds, 50)
     beside = found["np.add(x, x), x f32[8,8]"]
     for name, seconds in found.items():
         print(f"{name:42} {seconds * 1e9:8.0f} ns   {seconds / beside:5.2f} np.add")

@@ -6,6 +6,7 @@ import difflib
 import html
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -78,6 +79,13 @@ def difference(before: str, after: str, line: int = 17, column: int = 640) -> st
                 f'<text x="{x + 4}" y="{y}" xml:space="preserve">{html.escape(text[:88])}</text>'
             )
     return _svg(2 * column, line * (len(rows) + 1), *parts)
+
+
+def save(file: Path, picture: str) -> None:
+    """Writes a picture, and says where it is."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(picture)
+    print(f"picture: {file}")
 
 
 def _svg(width: int, height: int, *parts: str) -> str:

@@ -7,7 +7,7 @@ import xml.etree.ElementTree as xml
 import numpy as np
 import pytest
 
-from benchmarks import apart
+from benchmarks import apart, calls
 from benchmarks.__main__ import line
 from benchmarks.cases import cases
 from benchmarks.neighbours import CONTENDERS, measure, row
@@ -20,6 +20,18 @@ from examples.pictures import curve, difference
 
 STEPS = list(training(quick=True))
 SMALL = [case for case in cases(quick=True) if case.size not in ("406,528 parameters",)] + STEPS
+
+
+PEERS = {"jax": calls.with_jax, "torch": calls.with_torch}
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_calls_in_other_libraries_stand_beside_ours(name):
+    pytest.importorskip(name)
+    found, ours = PEERS[name](), calls.undecorated()
+    assert found and {n.rpartition(", ")[0] for n in found} <= {*ours}
+    for call in found.values():
+        call()
 
 
 @pytest.mark.drawn(3)

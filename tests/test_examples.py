@@ -45,10 +45,12 @@ def test_a_convolutional_network_reads_digits_and_goes_on_where_it_stopped(tmp_p
     assert figure(r"split 0: ([\d.]+)%", whole) > 85
 
 
-def test_a_transformer_learns_letters_and_writes_some(tmp_path: Path):
-    shown = run("char_transformer", tmp_path, "--steps", 150, "--letters", 40)
-    alone = figure(r"([\d.]+) bits by their frequencies", shown)
-    assert figure(r"([\d.]+) bits for a letter of the text kept back", shown) < alone - 1
+def test_a_gpt_learns_letters_and_writes_with_a_cache_what_it_reads_as_a_whole(tmp_path: Path):
+    shown = run("gpt", tmp_path, "--steps", 50)
+    alone = figure(r"([\d.]+) bits by the frequencies", shown)
+    assert figure(r"([\d.]+) bits for a letter of the text kept back", shown) < alone - 0.9
+    cost = figure(r"([\d.]+) bits for a letter as written", shown)
+    assert abs(figure(r"as written, ([\d.]+)", shown) - cost) < 1e-3 and cost < alone - 0.9
 
 
 def test_an_lstm_learns_which_two_numbers_to_add(tmp_path: Path):
@@ -68,6 +70,12 @@ def test_diffusion_without_a_decorator_finds_a_spiral(tmp_path: Path):
     assert figure(r"at the end ([\d.]+)", shown) < 0.6
     noise = figure(r"of noise from it ([\d.]+)", shown)
     assert figure(r"from the spiral ([\d.]+)", shown) < noise / 2
+
+
+def test_a_pole_stays_up_for_longer_by_policy_optimisation_without_a_decorator(tmp_path: Path):
+    shown = run("ppo", tmp_path, "--turns", 20)
+    assert figure(r"stay up for ([\d.]+) steps at first", shown) < 40
+    assert figure(r"([\d.]+) at the end", shown) > 100
 
 
 def test_lbfgs_finds_minima_that_are_known(tmp_path: Path):

@@ -10,6 +10,7 @@ import pytest
 
 import dlvm
 from dlvm import UserError, nn, tree
+from dlvm.nn.layers.shown import Layer
 
 KEY = dlvm.random.key(0)
 HEAD = ("layers", 2, "weight")
@@ -117,6 +118,11 @@ def test_networks_are_equal_by_structure_configuration_types_and_elements():
     assert not tree.equal({"a": 1}, {"b": 1}) and not tree.equal(np.nan, np.array(np.nan))
     with pytest.raises(TypeError, match="unhashable"):
         hash(net)
+
+
+def test_every_layer_is_equal_as_trees_are():
+    layers = [x for x in vars(nn).values() if isinstance(x, type) and issubclass(x, Layer)]
+    assert all(cls.__eq__ is Layer.__eq__ for cls in (*layers, *Layer.__subclasses__()))
 
 
 # -- what is refused -------------------------------------------------------------------------------

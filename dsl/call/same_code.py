@@ -1,16 +1,18 @@
-"""Functions that Python makes again and again of one code, such as a lambda in a loop.
+"""Functions that Python makes again and again of one code, such as a lambda or a partial in a loop.
 
 A transformation of a function belongs to the function, and so do the programs compiled of it. Where
 a second function of the same code is transformed, a stand-in is made: a function of that code with
 variables of its own. A call of the transformation of any such function lends the stand-in what the
 function captures, and calls the transformation of the stand-in. So captured state is read at each
-call, as everywhere, and programs are kept by code.
+call, as everywhere, and programs are kept by code. A partial captures its arguments, and what its
+function captures.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import dis
+import functools
 import os
 import threading
 import weakref
@@ -34,32 +36,35 @@ PATIENCE = 0.1
 STAND_IN = "__dlvm_stand_in__"
 """The attribute that marks a stand-in."""
 Key = tuple[Any, ...]
+Made = FunctionType | functools.partial[Any]
+"""What may be made again and again of one code."""
 
 
 class SameCode:
     """The functions of one code: what stands in for them, once there has been a second one."""
 
-    def __init__(self, first: FunctionType) -> None:
+    def __init__(self, first: Made) -> None:
         self._first = weakref.ref(first)
-        self._held = first.__code__, first.__globals__  # their identities are the key
+        inner = _function(first)
+        self._held = inner.__code__, inner.__globals__  # their identities are the key
         self._lock = threading.Lock()
         self._holder = 0
-        self.stand_in: FunctionType | None = None
+        self.stand_in: Made | None = None
 
-    def of(self, f: FunctionType) -> FunctionType | None:
+    def of(self, f: Made) -> Made | None:
         """The stand-in for a function; None for the first one, which stands for itself."""
         if self.stand_in is None and self._first() is not f:
             self.stand_in = _like(f)
         return self.stand_in
 
-    def lent(self, f: FunctionType, call: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    def lent(self, f: Made, call: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """``call`` with what ``f`` captures in the stand-in; ``NotImplemented`` if ``f`` has other
         code now, or if that is lent already: to a call around this one, or for long to a thread.
         """
         stand_in = self.stand_in
-        if stand_in is None or f.__code__ is not stand_in.__code__:  # it was given other code
-            return NotImplemented
-        if not (f.__closure__ or f.__defaults__ or f.__kwdefaults__):  # there is nothing to lend
+        if stand_in is None or _function(f).__code__ is not _function(stand_in).__code__:
+            return NotImplemented  # it was given other code
+        if not _captures(f):
             return call(*args, **kwargs)
         me = threading.get_ident()
         if self._holder == me or not self._lock.acquire(timeout=PATIENCE):
@@ -79,14 +84,35 @@ class SameCode:
             self._lock, self._holder = threading.Lock(), 0
 
 
-def _like(f: FunctionType) -> FunctionType:
-    """A function of the same code that captures nothing yet."""
+def _function(f: Made) -> FunctionType:
+    """The function itself, or the one that a partial calls."""
+    return f if isinstance(f, FunctionType) else f.func  # pyright: ignore[reportReturnType]
+
+
+def _captures(f: Made) -> bool:
+    """Whether there is anything to lend."""
+    return not isinstance(f, FunctionType) or bool(
+        f.__closure__ or f.__defaults__ or f.__kwdefaults__
+    )
+
+
+def _like(f: Made) -> Made:
+    """A function, or a partial, of the same code that captures nothing yet."""
+    if isinstance(f, functools.partial):
+        made: Any = functools.partial(_like(f.func), *f.args, **f.keywords)
+        _clear(made)
+    else:
+        made = _function_like(f)
+    setattr(made, STAND_IN, True)
+    return made
+
+
+def _function_like(f: FunctionType) -> FunctionType:
     cells = tuple(CellType() for _ in f.__closure__ or ())
     made: Any = FunctionType(f.__code__, f.__globals__, f.__name__, None, cells)
     made.__qualname__, made.__module__, made.__doc__ = f.__qualname__, f.__module__, f.__doc__
     made.__defaults__ = _blank(f.__defaults__)
     made.__kwdefaults__ = f.__kwdefaults__ and dict.fromkeys(f.__kwdefaults__)
-    setattr(made, STAND_IN, True)
     return made
 
 
@@ -94,15 +120,28 @@ def _blank(defaults: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
     return defaults and (None,) * len(defaults)
 
 
-def _lend(stand_in: FunctionType, f: FunctionType) -> None:
+def _lend(stand_in: Any, f: Any) -> None:
     """Sets the variables and the defaults of the stand-in to those of a function."""
+    if isinstance(f, functools.partial):
+        _lend(stand_in.func, f.func)
+        _give(stand_in, f.args, f.keywords)
+        return
     for mine, theirs in zip(stand_in.__closure__ or (), f.__closure__ or (), strict=True):
         mine.cell_contents = theirs.cell_contents
     stand_in.__defaults__, stand_in.__kwdefaults__ = f.__defaults__, f.__kwdefaults__
 
 
-def _clear(stand_in: FunctionType) -> None:
+def _give(stand_in: Any, args: Any, keywords: Any) -> None:
+    """Sets the arguments of a partial, which keeps its function and its attributes."""
+    stand_in.__setstate__((stand_in.func, args, keywords, stand_in.__dict__))
+
+
+def _clear(stand_in: Any) -> None:
     """Lets go of what the last function captured."""
+    if type(stand_in) is functools.partial:
+        _clear(stand_in.func)
+        _give(stand_in, _blank(stand_in.args), dict.fromkeys(stand_in.keywords))
+        return
     for cell in stand_in.__closure__ or ():
         cell.cell_contents = None
     stand_in.__defaults__ = _blank(stand_in.__defaults__)
@@ -144,12 +183,9 @@ def lent(f: Any) -> Lent | None:
     """
     if isinstance(f, Again):
         return f.lent
-    if type(f) is not FunctionType or not f.__dict__.keys() <= {ATTRIBUTE} or current() is not None:
+    if not _may_be_made_again(f) or current() is not None or made_of(f):
         return None
-    if made_of(f) or not _is_plain(f):
-        return None
-    named = *(f.__kwdefaults__ or ()), f.__name__
-    key = (id(f.__code__), id(f.__globals__), len(f.__defaults__ or ()), *named)
+    key = _key(f)
     same = _known.get(key)
     if same is None:
         same = _known[key] = SameCode(f)
@@ -159,6 +195,21 @@ def lent(f: Any) -> Lent | None:
         _known.move_to_end(key)
     stand_in = same.of(f)
     return None if stand_in is None else Lent(same, f, stand_in)
+
+
+def _may_be_made_again(f: Any) -> bool:
+    """Whether it is a function, or a partial of one, without attributes, whose variables stay."""
+    inner = f.func if type(f) is functools.partial else f
+    plain = type(inner) is FunctionType and _is_plain(inner)
+    return plain and f.__dict__.keys() | inner.__dict__.keys() <= {ATTRIBUTE}
+
+
+def _key(f: Made) -> Key:
+    """What functions of one code have in common: as many defaults and arguments, names too."""
+    if isinstance(f, functools.partial):
+        return ("partial", len(f.args), *f.keywords, *_key(_function(f)))
+    named = *(f.__kwdefaults__ or ()), f.__name__
+    return (id(f.__code__), id(f.__globals__), len(f.__defaults__ or ()), *named)
 
 
 def is_alone(f: Any) -> bool:

@@ -32,6 +32,10 @@ from .custom_checks import Rule, Signed
 
 Fun = Callable[..., Any]
 Positions = Sequence[str | int] | str | int
+SURPRISES = 2
+"""How often a recursive rule may capture arrays that it did not capture before. What others can
+reach is captured from the first time on; an array that is new each time was made by the rule.
+"""
 
 
 @dataclass
@@ -136,13 +140,22 @@ class Custom(ABC):
         return self._write(key, made, held)
 
     def _write(self, key: Any, made: Signed, held: tuple[Any, ...]) -> Rules:
-        """Traces all functions; a second time if a recursive one turns out to capture
-        more values.
-        """
+        """Traces all functions; again if a recursive one turns out to capture more values."""
+        trace, find = here().trace, here().trace.find
+        try:
+            return self._settled(key, made, held)
+        finally:
+            trace.find = find
+
+    def _settled(self, key: Any, made: Signed, held: tuple[Any, ...]) -> Rules:
         trace, name = here().trace, self._parameters.name
         at, mark = len(trace.entries), trace.mark()
         rules = Rules({}, held)
+        tries = 0
         while True:
+            tries += 1
+            if tries > SURPRISES:
+                trace.find = _nowhere
             trace.reset(mark)
             names = {r: trace.unique(f"{name}_{r}" if r else name) for r in ("", *self.roles)}
             known = rules.captured, rules.sizes
@@ -162,6 +175,10 @@ class Custom(ABC):
         rules.types, rules.tree = primal.types, primal.tree
         here().trace.memo[key] = rules
         return {"": primal, **self._rule_bodies(made, primal)}
+
+
+def _nowhere(array: Any) -> None:
+    """Where an array is that was made in the trace: nowhere, so that it is a constant."""
 
 
 def written(made: Signed, inputs: Sequence[Input], body: Callable[[list[Tensor]], Any]) -> Written:

@@ -53,21 +53,21 @@ class _Activation(Layer):
         return self.run(x, *(getattr(layer, option.name) for option in fields(layer)))
 
 
-@dataclass(repr=False)
+@dataclass(eq=False, repr=False)
 class ReLU(_Activation):
     """``relu`` as a layer."""
 
     run = staticmethod(relu)
 
 
-@dataclass(repr=False)
+@dataclass(eq=False, repr=False)
 class ReLU6(_Activation):
     """``relu6`` as a layer."""
 
     run = staticmethod(relu6)
 
 
-@dataclass(repr=False)
+@dataclass(eq=False, repr=False)
 class LeakyReLU(_Activation):
     """``leaky_relu`` as a layer."""
 
@@ -76,7 +76,7 @@ class LeakyReLU(_Activation):
     run = staticmethod(leaky_relu)
 
 
-@dataclass(repr=False)
+@dataclass(eq=False, repr=False)
 class ELU(_Activation):
     """``elu`` as a layer."""
 
@@ -85,7 +85,7 @@ class ELU(_Activation):
     run = staticmethod(elu)
 
 
-@dataclass(repr=False)
+@dataclass(eq=False, repr=False)
 class CELU(_Activation):
     """``celu`` as a layer."""
 
@@ -94,14 +94,14 @@ class CELU(_Activation):
     run = staticmethod(celu)
 
 
-@dataclass(repr=False)
+@dataclass(eq=False, repr=False)
 class SELU(_Activation):
     """``selu`` as a layer."""
 
     run = staticmethod(selu)
 
 
-@dataclass(repr=False)
+@dataclass(eq=False, repr=False)
 class GELU(_Activation):
     """``gelu`` as a layer."""
 
@@ -110,35 +110,35 @@ class GELU(_Activation):
     run = staticmethod(gelu)
 
 
-@dataclass(repr=False)
+@dataclass(eq=False, repr=False)
 class SiLU(_Activation):
     """``silu`` as a layer."""
 
     run = staticmethod(silu)
 
 
-@dataclass(repr=False)
+@dataclass(eq=False, repr=False)
 class Mish(_Activation):
     """``mish`` as a layer."""
 
     run = staticmethod(mish)
 
 
-@dataclass(repr=False)
+@dataclass(eq=False, repr=False)
 class Sigmoid(_Activation):
     """``sigmoid`` as a layer."""
 
     run = staticmethod(sigmoid)
 
 
-@dataclass(repr=False)
+@dataclass(eq=False, repr=False)
 class LogSigmoid(_Activation):
     """``log_sigmoid`` as a layer."""
 
     run = staticmethod(log_sigmoid)
 
 
-@dataclass(repr=False)
+@dataclass(eq=False, repr=False)
 class Tanh(Layer):
     """``tanh`` as a layer."""
 
@@ -147,42 +147,42 @@ class Tanh(Layer):
         return xp.tanh(x)
 
 
-@dataclass(repr=False)
+@dataclass(eq=False, repr=False)
 class Softplus(_Activation):
     """``softplus`` as a layer."""
 
     run = staticmethod(softplus)
 
 
-@dataclass(repr=False)
+@dataclass(eq=False, repr=False)
 class Softsign(_Activation):
     """``softsign`` as a layer."""
 
     run = staticmethod(softsign)
 
 
-@dataclass(repr=False)
+@dataclass(eq=False, repr=False)
 class Hardtanh(_Activation):
     """``hard_tanh`` as a layer."""
 
     run = staticmethod(hard_tanh)
 
 
-@dataclass(repr=False)
+@dataclass(eq=False, repr=False)
 class Hardsigmoid(_Activation):
     """``hard_sigmoid`` as a layer."""
 
     run = staticmethod(hard_sigmoid)
 
 
-@dataclass(repr=False)
+@dataclass(eq=False, repr=False)
 class Hardswish(_Activation):
     """``hard_silu`` as a layer."""
 
     run = staticmethod(hard_silu)
 
 
-@dataclass(repr=False)
+@dataclass(eq=False, repr=False)
 class Softmax(_Activation):
     """``softmax`` as a layer."""
 
@@ -191,7 +191,7 @@ class Softmax(_Activation):
     run = staticmethod(softmax)
 
 
-@dataclass(repr=False)
+@dataclass(eq=False, repr=False)
 class LogSoftmax(_Activation):
     """``log_softmax`` as a layer."""
 
@@ -200,7 +200,7 @@ class LogSoftmax(_Activation):
     run = staticmethod(log_softmax)
 
 
-@dataclass(init=False, repr=False)
+@dataclass(init=False, eq=False, repr=False)
 class PReLU(_Activation):
     """``prelu``, whose slope below 0 is learnt: one number, or one for each feature."""
 
@@ -214,7 +214,7 @@ class PReLU(_Activation):
     run = staticmethod(prelu)
 
 
-@dataclass(repr=False)
+@dataclass(eq=False, repr=False)
 class GLU(_Activation):
     """``glu``, which halves an axis: one half times the activation of the other."""
 
@@ -224,7 +224,7 @@ class GLU(_Activation):
     run = staticmethod(glu)
 
 
-@dataclass(init=False, repr=False)
+@dataclass(init=False, eq=False, repr=False)
 class GatedMLP(Layer):
     """``down(activation(gate(x)) * up(x))``, the perceptron of Llama (Shazeer, 2020).
 

@@ -44,7 +44,7 @@ def keys_of(key: Any, count: int) -> list[Any]:
     return [keys[i] for i in range(count)]
 
 
-@dataclass(init=False, repr=False)
+@dataclass(init=False, eq=False, repr=False)
 class Linear(Layer):
     """``x @ weight + bias``, with a weight of shape (in, out)."""
 
@@ -65,7 +65,7 @@ class Linear(Layer):
         return dense(x, self.weight, self.bias)
 
 
-@dataclass(init=False, repr=False)
+@dataclass(init=False, eq=False, repr=False)
 class Embedding(Layer):
     """A row of features for each whole number below ``count``; normal numbers at first."""
 
@@ -81,7 +81,7 @@ class Embedding(Layer):
         return embedding(self.weight, ids)
 
 
-@dataclass(init=False, repr=False)
+@dataclass(init=False, eq=False, repr=False)
 class EmbeddingBag(Layer):
     """The mean, the sum or the largest of rows of features for the whole numbers of each bag."""
 
@@ -105,7 +105,7 @@ class EmbeddingBag(Layer):
         return embedding_bag(self.weight, ids, self.mode, weights, lengths)
 
 
-@dataclass(init=False, repr=False)
+@dataclass(init=False, eq=False, repr=False)
 class LayerNorm(Layer):
     """``layer_norm`` of the last axis, with a scale and a bias for each feature."""
 
@@ -127,7 +127,7 @@ class LayerNorm(Layer):
         return layer_norm(x, self.scale, self.bias, self.eps)
 
 
-@dataclass(init=False, repr=False)
+@dataclass(init=False, eq=False, repr=False)
 class RMSNorm(Layer):
     """``rms_norm`` of the last axis, with a scale for each feature."""
 
@@ -145,7 +145,7 @@ class RMSNorm(Layer):
         return rms_norm(x, self.scale, self.eps)
 
 
-@dataclass(init=False, repr=False)
+@dataclass(init=False, eq=False, repr=False)
 class GroupNorm(Layer):
     """``group_norm``, with a scale and a bias for each channel."""
 
@@ -168,7 +168,7 @@ class GroupNorm(Layer):
         return group_norm(x, self.groups, self.scale, self.bias, self.eps, self.axis)
 
 
-@dataclass(init=False, repr=False)
+@dataclass(init=False, eq=False, repr=False)
 class InstanceNorm(Layer):
     """``group_norm`` of each channel by itself; ``affine`` adds a scale and a bias for each."""
 
@@ -197,7 +197,7 @@ class InstanceNorm(Layer):
         return group_norm(x, self.channels, self.scale, self.bias, self.eps, self.axis)
 
 
-@dataclass(init=False, repr=False)
+@dataclass(init=False, eq=False, repr=False)
 class BatchNorm(Layer):
     """``batch_norm``, with a scale and a bias for each channel; its state is kept by the caller.
 
@@ -238,7 +238,7 @@ class BatchNorm(Layer):
         return batch_norm(x, *state, self.scale, self.bias, *options)
 
 
-@dataclass(repr=False)
+@dataclass(eq=False, repr=False)
 class Dropout(Layer):
     """``dropout`` with a rate, which is configuration."""
 

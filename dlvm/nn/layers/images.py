@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dlvm.dsl.trace.typed import Array
 
 
-@dataclass(init=False, repr=False)
+@dataclass(init=False, eq=False, repr=False)
 class _Convolution(Layer):
     """Weights (*kernel_size, first // groups, last), a bias, and how the window slides."""
 
@@ -60,7 +60,7 @@ class _Convolution(Layer):
         self.groups = groups
 
 
-@dataclass(init=False, repr=False)
+@dataclass(init=False, eq=False, repr=False)
 class Conv(_Convolution):
     """``conv`` with weights (*kernel_size, in // groups, out), as those of flax, and a bias."""
 
@@ -89,7 +89,7 @@ class Conv(_Convolution):
         return found if self.bias is None else xp.add(found, self.bias)
 
 
-@dataclass(init=False, repr=False)
+@dataclass(init=False, eq=False, repr=False)
 class ConvTranspose(_Convolution):
     """``conv_transpose`` with PyTorch's meaning, and a bias: the transpose of ``conv``.
 
@@ -153,7 +153,7 @@ def _fixed(option: Any) -> Any:
     return tuple(map(_fixed, option)) if is_sequence(option) else option
 
 
-@dataclass(repr=False)
+@dataclass(eq=False, repr=False)
 class _Pool(Layer):
     """Windows over the spatial axes."""
 
@@ -162,7 +162,7 @@ class _Pool(Layer):
     padding: int | str | tuple[int | tuple[int, int], ...] = static(default=0)
 
 
-@dataclass(repr=False)
+@dataclass(eq=False, repr=False)
 class MaxPool(_Pool):
     """``max_pool`` of windows over the spatial axes."""
 
@@ -173,7 +173,7 @@ class MaxPool(_Pool):
         return max_pool(x, self.kernel_size, self.stride, self.padding, self.dilation)
 
 
-@dataclass(repr=False)
+@dataclass(eq=False, repr=False)
 class AvgPool(_Pool):
     """``avg_pool`` of windows over the spatial axes."""
 
@@ -184,7 +184,7 @@ class AvgPool(_Pool):
         return avg_pool(x, self.kernel_size, self.stride, self.padding, self.count_include_pad)
 
 
-@dataclass(repr=False)
+@dataclass(eq=False, repr=False)
 class AdaptiveMaxPool(Layer):
     """``adaptive_max_pool`` to a number of windows."""
 
@@ -195,7 +195,7 @@ class AdaptiveMaxPool(Layer):
         return adaptive_max_pool(x, self.output_size)
 
 
-@dataclass(repr=False)
+@dataclass(eq=False, repr=False)
 class AdaptiveAvgPool(Layer):
     """``adaptive_avg_pool`` to a number of windows."""
 
@@ -206,7 +206,7 @@ class AdaptiveAvgPool(Layer):
         return adaptive_avg_pool(x, self.output_size)
 
 
-@dataclass(repr=False)
+@dataclass(eq=False, repr=False)
 class Flatten(Layer):
     """The axes from ``start_dim`` to ``end_dim`` as one; all but the first by default."""
 
@@ -228,7 +228,7 @@ class Flatten(Layer):
         return xp.reshape(x, (*shape[:first], product(shape[first : last + 1]), *shape[last + 1 :]))
 
 
-@dataclass(repr=False)
+@dataclass(eq=False, repr=False)
 class Upsample(Layer):
     """``interpolate`` to a size, or by a factor."""
 

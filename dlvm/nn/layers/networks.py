@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dlvm.dsl.trace.typed import Array
 
 
-@dataclass(repr=False)
+@dataclass(eq=False, repr=False)
 class Lambda(Layer):
     """A function as a layer without parameters; the function is configuration."""
 
@@ -29,7 +29,7 @@ class Lambda(Layer):
         return self.fn(x)
 
 
-@dataclass(init=False, repr=False)
+@dataclass(init=False, eq=False, repr=False)
 class Sequential(Layer):
     """Layers and functions, each applied to the result of the one before.
 
@@ -134,7 +134,7 @@ def _layer(layer: Any) -> Any:
     return layer if is_dataclass(layer) else Lambda(layer)
 
 
-@dataclass(init=False, repr=False)
+@dataclass(init=False, eq=False, repr=False)
 class MLP(Layer):
     """A perceptron: ``Linear`` layers of some sizes, with an activation between them."""
 

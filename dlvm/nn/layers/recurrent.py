@@ -16,7 +16,7 @@ from .basic import evenly, keys_of
 from .shown import Layer
 
 
-@dataclass(init=False, repr=False)
+@dataclass(init=False, eq=False, repr=False)
 class _Recurrent(Layer):
     """Weights of gates from the input and from the hidden state, and their biases.
 
@@ -110,14 +110,14 @@ def _check_states(name: str, states: Any, count: int) -> None:
         )
 
 
-@dataclass(init=False, repr=False)
+@dataclass(init=False, eq=False, repr=False)
 class RNN(_Recurrent):
     """``rnn`` with its parameters, of one layer or several, in one direction or both."""
 
     run: ClassVar[Callable[..., Any]] = staticmethod(rnn)
 
 
-@dataclass(init=False, repr=False)
+@dataclass(init=False, eq=False, repr=False)
 class GRU(_Recurrent):
     """``gru`` with its parameters, of one layer or several, in one direction or both."""
 
@@ -125,7 +125,7 @@ class GRU(_Recurrent):
     run: ClassVar[Callable[..., Any]] = staticmethod(gru)
 
 
-@dataclass(init=False, repr=False)
+@dataclass(init=False, eq=False, repr=False)
 class LSTM(_Recurrent):
     """``lstm`` with its parameters, of one layer or several, in one direction or both."""
 

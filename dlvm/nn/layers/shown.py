@@ -15,14 +15,9 @@ WIDTH = 100
 class Layer:
     """The base of layers: its ``repr`` shows the types of parameters, and not their elements.
 
-    Layers are equal as ``dlvm.tree.equal`` says. A dataclass would compare tuples of its fields,
-    for which arrays have no answer.
+    Layers are equal as ``dlvm.tree.equal`` says, so they are dataclasses with ``eq=False``: others
+    compare tuples of their fields, for which arrays have no answer.
     """
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        if "__eq__" not in vars(cls):  # the dataclass would make one of its own
-            cls.__eq__ = Layer.__eq__
 
     def __eq__(self, other: object) -> bool:
         return equal(self, other) if type(self) is type(other) else NotImplemented

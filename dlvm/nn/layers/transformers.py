@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dlvm.dsl.trace.typed import Array
 
 
-@dataclass(init=False, repr=False)
+@dataclass(init=False, eq=False, repr=False)
 class MultiHeadAttention(Layer):
     """``multi_head_attention`` of rows of some features, with a bias in each projection.
 
@@ -141,7 +141,7 @@ def _owned(x: Any, shape: tuple[int, ...]) -> Any:
     return xp.copy(xp.reshape(x, shape))
 
 
-@dataclass(init=False, repr=False)
+@dataclass(init=False, eq=False, repr=False)
 class _TransformerLayer(Layer):
     """Attention of rows to themselves and a perceptron, each added to its rows and normalised."""
 
@@ -200,7 +200,7 @@ class _TransformerLayer(Layer):
         )
 
 
-@dataclass(init=False, repr=False)
+@dataclass(init=False, eq=False, repr=False)
 class TransformerEncoderLayer(_TransformerLayer):
     """Attention of rows to themselves and a perceptron, each added to its rows and normalised.
 
@@ -225,7 +225,7 @@ class TransformerEncoderLayer(_TransformerLayer):
         )
 
 
-@dataclass(init=False, repr=False)
+@dataclass(init=False, eq=False, repr=False)
 class TransformerDecoderLayer(_TransformerLayer):
     """Attention of rows to themselves, then to those of a memory, and a perceptron.
 

@@ -1,6 +1,7 @@
 """Transformations of functions that are made again and again of one code keep their programs."""
 
 import copy
+import functools
 import gc
 import pickle
 import threading
@@ -67,6 +68,62 @@ def test_defaults_are_captured(traces):
         assert np.array_equal(dlvm.grad(lambda x, y=X + k: (x * y).sum())(X), X + k)
         assert dlvm.grad(lambda x, *, n=float(k % 2): (x * n).sum())(X)[0] == k % 2
     assert len(traces) == 2 + 3
+
+
+def weighted(w, x, scale=1.0):
+    return (w * x).sum() * scale
+
+
+PARTIALS = {
+    "by place": lambda y: functools.partial(weighted, y),
+    "by name": lambda y: functools.partial(weighted, x=y),
+    "of a new lambda": lambda y: functools.partial(lambda z, w: (w * y + w * z).sum(), y),
+    "of a partial": lambda y: functools.partial(functools.partial(weighted, y), scale=1.0),
+}
+
+
+@pytest.mark.parametrize("name", PARTIALS)
+def test_partials_of_one_code_share_programs(name, traces):
+    made, times = PARTIALS[name], 2.0 if name == "of a new lambda" else 1.0
+    kept = [dlvm.grad(made(X + k)) for k in range(4)]
+    for _ in range(2):
+        assert all(np.array_equal(f(X), times * (X + k)) for k, f in enumerate(kept))
+    assert len(traces) == 2
+
+
+def test_partials_of_other_numbers_or_other_names_have_programs_of_their_own():
+    def slope(*args, **named):
+        return dlvm.grad(functools.partial(weighted, *args, **named))(X)
+
+    for _ in range(2):
+        for scale in (1.0, 2.0):
+            np.testing.assert_array_equal(slope(X, scale=scale), scale * X)
+            np.testing.assert_array_equal(slope(x=X + 1, scale=scale), scale * (X + 1))
+
+
+def test_a_partial_stays_as_it_is_and_can_be_pickled_and_copied():
+    for k in range(3):
+        f = functools.partial(weighted, X + k)
+        dlvm.grad(f)(X)
+        assert np.array_equal(f.args[0], X + k) and f.func is weighted
+        for other in (pickle.loads(pickle.dumps(f)), copy.deepcopy(f), copy.copy(f)):
+            assert np.array_equal(dlvm.grad(other)(X), X + k)
+
+
+def test_the_function_of_a_line_search_may_be_made_anew(traces):
+    optimizer = dlvm.optim.lbfgs()
+    params, state = X.copy(), optimizer.init(X)
+    for k in range(5):
+        y = X + k
+
+        def loss(p, y=y):
+            return ((p - y) ** 2).sum()
+
+        value, grads = dlvm.value_and_grad(loss)(params)
+        updates, state = optimizer.update(grads, state, params, value=value, value_fn=loss)
+        params = dlvm.optim.apply(params, updates)
+    np.testing.assert_allclose(params, X + 4, atol=1e-6)
+    assert traces.count("value_and_grad_loss") == 2
 
 
 def test_one_function_keeps_its_own_programs(traces):
@@ -286,10 +343,13 @@ def test_what_was_captured_is_let_go():
     def slope(y):
         return dlvm.grad(lambda x, z=y: (x * y * z).sum())(X)
 
-    for _ in range(3):
+    def of_partial(y):
+        return dlvm.grad(functools.partial(weighted, y))(X)
+
+    for f in (slope, of_partial) * 3:
         y = np.ones(4)
         gone = weakref.ref(y)
-        slope(y)
+        f(y)
         del y
         gc.collect()
         assert gone() is None
@@ -383,4 +443,4 @@ def _fixed(y):
 
 
 def _named(f, name):
-    return name in f.__qualname__
+    return name in getattr(f, "__qualname__", "")
