@@ -37,7 +37,7 @@ from dlvm.base.errors import TraceError as TraceError
 from dlvm.base.errors import TraceWarning as TraceWarning
 from dlvm.base.errors import UnknownName as UnknownName
 from dlvm.base.errors import UserError as UserError
-from dlvm.data import batches as batches
+from dlvm.data.batching import batches as batches
 from dlvm.dsl.arrays.assumptions import assume as assume
 from dlvm.dsl.arrays.placing import At
 from dlvm.dsl.arrays.shapes import broadcast_shapes as broadcast_shapes

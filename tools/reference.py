@@ -33,7 +33,7 @@ SUBJECTS = {
     "Staging": "staging specs configuration module parser abstract",
     "Control flow": "control loops long_scans mapping associative",
     "Derivatives and batching": "derivatives jacobians linear custom",
-    "Data and files": "data reading writing ahead formats",
+    "Data and files": "batching reading writing ahead formats",
     "Effects and looking": "effects taps debugging",
     "Making and converting arrays": "creation datatypes defaults random_bits",
     "Element by element": "elementwise arithmetic powers special comparison",
