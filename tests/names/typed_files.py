@@ -118,6 +118,35 @@ FILES = (
     ),
 )
 
+PARTS = (
+    Script(
+        f"{SAVED}dlvm.load(path, names=[3])",
+        r'such as names=\["(.*)"\]',
+        "import tempfile\npath = tempfile.mkdtemp() + '/a'\n"
+        "dlvm.save(path, {'layers': [{'weight': X}]})\n"
+        "dlvm.load(path, names=['{0}'])['layers.0.weight']",
+        "X",
+    ),
+    Script(
+        f"{SAVED}dlvm.load(path, strict=False)",
+        r"(dlvm\.load\(.*\))",
+        f"{SAVED}tree = {{'a': X, 'b': 1}}\n{{0}}['a']",
+        "X",
+    ),
+    Script(
+        f"{SAVED}dlvm.load(path, names=['b'])",
+        r"(dlvm\.load\(path\))",
+        f"{SAVED}dlvm.load(path, names=list({{0}}))['a']",
+        "X",
+    ),
+    Script(
+        f"{SAVED}dlvm.load(path, names=['a'], like={{'a': X}})",
+        "(strict=False)",
+        f"{SAVED}dlvm.load(path, like={{'a': X, 'b': 2}}, {{0}})['a']",
+        "X",
+    ),
+)
+
 TREES = (
     Script(
         "dlvm.tree.at(lambda t: t[0], [1, 2])",
