@@ -30,7 +30,7 @@ written by `make reference`; [the guide](guide.md) shows how things are used. Fu
 and plain arrays and numbers; `np.f` of a staged array is `dlvm.f`.
 """
 SUBJECTS = {
-    "Staging": "staging specs configuration module parser abstract",
+    "Staging": "staging functions specs configuration module parser abstract",
     "Control flow": "control loops long_scans mapping associative",
     "Derivatives and batching": "derivatives jacobians linear custom",
     "Data and files": "batching reading writing ahead formats",

@@ -35,6 +35,7 @@ SCRIPTS: tuple[Script, ...] = (
         *typed_files.FILES,
         *typed_files.PARTS,
         *typed_files.TREES,
+        *typed_files.EXPRESSIONS,
     ),
     *typed_layers.LAYERS,
     *typed_onnx.MODELS,

@@ -147,6 +147,21 @@ PARTS = (
     ),
 )
 
+EXPRESSIONS = (
+    Script(
+        "dlvm.from_sympy('x + 1', [])",
+        r"such as (sympy\.sin\(x\)),",
+        "import sympy\nx = sympy.Symbol('x')\ndlvm.from_sympy({0}, x)(X)",
+        "np.sin(X)",
+    ),
+    Script(
+        "import sympy\ndlvm.from_sympy(sympy.Symbol('x'), 'x')",
+        r"such as (sympy\.symbols\('x y'\))",
+        "import sympy\nx, y = {0}\ndlvm.from_sympy(x + y, [x, y])(X, 1.0)",
+        "X + 1.0",
+    ),
+)
+
 TREES = (
     Script(
         "dlvm.tree.at(lambda t: t[0], [1, 2])",
