@@ -37,7 +37,7 @@ from dlvm.base.errors import TraceError as TraceError
 from dlvm.base.errors import TraceWarning as TraceWarning
 from dlvm.base.errors import UnknownName as UnknownName
 from dlvm.base.errors import UserError as UserError
-from dlvm.data import batches as batches
+from dlvm.data.batching import batches as batches
 from dlvm.dsl.arrays.assumptions import assume as assume
 from dlvm.dsl.arrays.placing import At
 from dlvm.dsl.arrays.shapes import broadcast_shapes as broadcast_shapes
@@ -86,6 +86,7 @@ from dlvm.files.writing import save as save
 from dlvm.ir.module import Module as Module
 from dlvm.ir.taps import taps as taps
 from dlvm.ir.text.parser import Module
+from dlvm.symbolic.functions import from_sympy as from_sympy
 from ml_dtypes import bfloat16 as bfloat16
 from numpy import bool as bool
 from numpy import float16 as float16
@@ -105,7 +106,7 @@ from typing import SupportsIndex
 import builtins
 import numpy as np
 
-__all__ = ['CompilerError', 'DlvmError', 'Module', 'StaleState', 'TraceWarning', 'UserError', 'aot', 'associative_scan', 'assume', 'batches', 'checkpoint', 'checkpoint_name', 'checkpoint_scan', 'cond', 'custom_jvp', 'custom_vjp', 'debug', 'default_dtype', 'eval_shape', 'export', 'fori_loop', 'function', 'gpu', 'grad', 'hessian', 'jacobian', 'jvp', 'linalg', 'linearize', 'load', 'map', 'nn', 'onnx', 'ops', 'optim', 'parse', 'random', 'save', 'save_names', 'scan', 'spec', 'stablehlo', 'static', 'stop_gradient', 'switch', 'taps', 'trace', 'tree', 'value_and_grad', 'vjp', 'vmap', 'while_loop']
+__all__ = ['CompilerError', 'DlvmError', 'Module', 'StaleState', 'TraceWarning', 'UserError', 'aot', 'associative_scan', 'assume', 'batches', 'checkpoint', 'checkpoint_name', 'checkpoint_scan', 'cond', 'custom_jvp', 'custom_vjp', 'debug', 'default_dtype', 'eval_shape', 'export', 'fori_loop', 'from_sympy', 'function', 'gpu', 'grad', 'hessian', 'jacobian', 'jvp', 'linalg', 'linearize', 'load', 'map', 'nn', 'onnx', 'ops', 'optim', 'parse', 'random', 'save', 'save_names', 'scan', 'spec', 'stablehlo', 'static', 'stop_gradient', 'switch', 'taps', 'trace', 'tree', 'value_and_grad', 'vjp', 'vmap', 'while_loop']
 
 __version__: str
 __array_api_version__: str

@@ -30,10 +30,10 @@ written by `make reference`; [the guide](guide.md) shows how things are used. Fu
 and plain arrays and numbers; `np.f` of a staged array is `dlvm.f`.
 """
 SUBJECTS = {
-    "Staging": "staging specs configuration module parser abstract",
+    "Staging": "staging functions specs configuration module parser abstract",
     "Control flow": "control loops long_scans mapping associative",
     "Derivatives and batching": "derivatives jacobians linear custom",
-    "Data and files": "data reading writing ahead formats",
+    "Data and files": "batching reading writing ahead formats",
     "Effects and looking": "effects taps debugging",
     "Making and converting arrays": "creation datatypes defaults random_bits",
     "Element by element": "elementwise arithmetic powers special comparison",

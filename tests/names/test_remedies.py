@@ -29,7 +29,14 @@ SCRIPTS: tuple[Script, ...] = (
     *(*typed_arrays.MAKES, *typed_arrays.PLACES, *typed_arrays.ORDERS, *typed_arrays.DRAWS),
     *(*typed_flow.DERIVATIVES, *typed_flow.BRANCHES, *typed_flow.STATE),
     *(*typed_calls.OPTIONS, *typed_calls.ARGUMENTS),
-    *(*typed_files.BATCHES, *typed_files.FILES, *typed_files.TREES),
+    *(
+        *typed_files.BATCHES,
+        *typed_files.STREAMS,
+        *typed_files.FILES,
+        *typed_files.PARTS,
+        *typed_files.TREES,
+        *typed_files.EXPRESSIONS,
+    ),
     *typed_layers.LAYERS,
     *typed_onnx.MODELS,
 )

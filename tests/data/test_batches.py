@@ -65,7 +65,7 @@ def test_a_run_resumes_at_any_batch():
 def test_a_column_major_mapping_is_not_read_as_a_whole(tmp_path):
     np.save(tmp_path / "x.npy", np.asfortranarray(np.arange(6.0).reshape(3, 2)))
     mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
-    (leaf,) = dlvm.batches(mapped, 2).leaves
+    (leaf,) = dlvm.batches(mapped, 2).source.leaves
     assert np.shares_memory(leaf, mapped)
 
 
@@ -114,7 +114,7 @@ def test_progress_shows_a_bar_that_begins_at_the_start(prefetch, capsys):
 def test_without_tqdm_a_line_in_the_log_tells_of_progress(monkeypatch, caplog):
     monkeypatch.setitem(sys.modules, "tqdm.auto", None)
     clock = iter(np.arange(0.0, 1000.0, 0.6))
-    monkeypatch.setattr("dlvm.data.time.perf_counter", lambda: next(clock))
+    monkeypatch.setattr("dlvm.data.progress.time.perf_counter", lambda: next(clock))
     with caplog.at_level(logging.WARNING, "dlvm.data"):
         assert len(firsts(dlvm.batches(rows(20), 2, progress=True))) == 10
     said = [r.getMessage() for r in caplog.records]
