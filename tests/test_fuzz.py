@@ -52,7 +52,13 @@ DEADLY = """
 import os, dlvm.gen.build
 dlvm.gen.build.plan = lambda program: os.kill(os.getpid(), 9)
 """
-SEEDS = {"gradient": (1,), "halves": (0, 3), "staged": (0, 1, 2)}
+SEEDS = {
+    "gradient": (1,),
+    "halves": (0, 3),
+    "mixed": (3, 6),
+    "staged": (0, 1, 2),
+    "whole": (0, 2, 4, 6),
+}
 """Those of programs that LLVM compiles in a second; the others are 0 and 1."""
 
 
