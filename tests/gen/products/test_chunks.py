@@ -176,6 +176,7 @@ def test_windows_are_cut_as_matrices_are(side, channels):
         assert np.array_equal(on_gpu(conv, x, w), expected)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "i4"])
 def test_any_number_of_rows(dtype, turned):
