@@ -357,9 +357,10 @@ CURVED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", CURVED)
-def test_derivatives_of_first_and_second_order(name: str):
+def test_derivatives_of_first_and_second_order(name: str, in_depth: bool):
+    """The references of all; machine code of a third."""
     x, w = RNG.normal(size=(2, 4, 5, 2)), RNG.normal(size=(3, 2, 2, 2))
-    gradcheck(lambda x, w: CURVED[name](x, w).sum(), x, w, order=2)
+    gradcheck(lambda x, w: CURVED[name](x, w).sum(), x, w, order=2, compiled=in_depth)
 
 
 def test_derivatives_of_windows_of_many_taps():

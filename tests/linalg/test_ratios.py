@@ -38,9 +38,12 @@ def test_ratios_are_below_lapacks_bound(name: str, drawn_third: slice):
 @pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", ("eigh", "svd", "svd, tall"))
 def test_ratios_around_the_sizes_where_spectra_change_their_way(name: str, drawn_third: slice):
-    """Rotations, plain steps and panels, of known sizes."""
+    """Rotations, plain steps and panels, of known sizes.
+
+    Rotations end at 6 rows of ``eigh`` and 8 of ``svd``, panels have 32 columns and begin at 65.
+    """
     measure = ratios.MEASURES[name]
-    for n in (1, 2, 5, 6, 7, 9, 31, 32, 33, 64, 65, 100, 300):
+    for n in (1, 6, 7, 8, 9, 33, 65, 300):
         staged = dlvm.function(measure.program)
         for family in list(measure.families)[drawn_third]:
             for dtype in (np.float64, np.float32):

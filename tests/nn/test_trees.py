@@ -103,6 +103,7 @@ def test_each_class_of_the_package_is_a_case():
     assert classes == {name.partition(" ")[0] for name in LAYERS} | set(ACTIVATIONS)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", LAYERS)
 def test_staged_is_unstaged_and_the_gradient_has_the_structure_of_the_layer(name: str):
     layer, x, run = case(name)

@@ -110,6 +110,7 @@ def columns(expected: Any) -> Any:
     return np.array([[row[k] for k in sorted(row)] for row in expected], np.float32)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_an_estimator_runs_for_any_number_of_rows(name: str):
     data = exported(name)

@@ -54,9 +54,15 @@ def test_fifty_steps_in_f64_are_those_of_optax(name):
         np.testing.assert_allclose(params[key], expected, rtol=digits, atol=digits, err_msg=key)
 
 
+@pytest.fixture
+def interpreted(monkeypatch):
+    """Types and formulas are at stake: machine code is that of the fifty steps."""
+    monkeypatch.setenv("DLVM_INTERPRET", "1")
+
+
 @pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", OURS)
-def test_a_step_in_f32_is_that_of_optax(name):
+def test_a_step_in_f32_is_that_of_optax(name, interpreted):
     params, _ = trained(name, np.float32, 1)
     for key, expected in STORED["f32"][name].items():
         assert params[key].dtype == np.float32
@@ -65,7 +71,7 @@ def test_a_step_in_f32_is_that_of_optax(name):
 
 @pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", OURS)
-def test_steps_outside_of_staged_functions_are_the_same(name):
+def test_steps_outside_of_staged_functions_are_the_same(name, interpreted):
     staged, unstaged = (trained(name, np.float64, 4, s) for s in (True, False))
     assert dlvm.tree.structure(staged) == dlvm.tree.structure(unstaged)
     for a, b in zip(dlvm.tree.leaves(staged), dlvm.tree.leaves(unstaged), strict=True):

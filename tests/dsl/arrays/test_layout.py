@@ -25,6 +25,7 @@ def by_the_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DLVM_INTERPRET", "1")
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_random_programs_of_views_do_as_numpy_does(part: int):
     for i in range(part, PROGRAMS, PARTS):

@@ -54,6 +54,7 @@ def many_rows(monkeypatch):
     monkeypatch.setattr(stages, "MOST_ROWS", 2)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.usefixtures("many_rows")
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("columns", [2049, 4096, 4100, 8192, 8193])
@@ -63,6 +64,7 @@ def test_bits_are_those_of_a_cpu(name, columns, dtype):
     assert_same_bits(emulated(FOLDS[name], x), machine_code(FOLDS[name], x))
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.usefixtures("many_rows")
 @pytest.mark.parametrize("sizes", [(3, 80, 50), (3, 7, 2100), (3, 129, 33)], ids=str)
 @pytest.mark.parametrize("name", TWO_AXES)

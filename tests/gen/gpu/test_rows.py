@@ -49,6 +49,7 @@ def test_no_register_is_spilt(kind, columns, tmp_path):
     assert max(map(int, registers)) <= 128
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("kind", ROWS)
 @pytest.mark.parametrize("columns", [31, 512, 1000, 4097, 8192, 8200, 9000])
 def test_rows_of_any_length(kind, columns):

@@ -78,6 +78,7 @@ def is_shared(made):
     return any("parallel %part.k" in str(k) for k in made)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("dtype", ["f4", "i4"])
 @pytest.mark.parametrize("name", FORMS)
 def test_blocks_that_share_k_change_no_bit(name, dtype):

@@ -29,6 +29,7 @@ WHOLE = {
 }
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", WHOLE)
 @pytest.mark.parametrize("count", [4096, 4097, 65 * 4096, 66 * 4096 + 33], ids=str)
 def test_all_of_an_array(name, count):
@@ -59,6 +60,7 @@ COLUMNS = {
 }
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", COLUMNS)
 @pytest.mark.parametrize(
     "shape", [(1, 33), (2, 7), (127, 40), (129, 32), (4096, 3), (4097, 33), (8300, 70)], ids=str
@@ -98,6 +100,7 @@ SHORT = {
 }
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", SHORT)
 @pytest.mark.parametrize(
     "shape", [(1, 1), (1000, 4), (129, 7), (33, 16), (5, 17), (40, 33), (0, 4), (3, 0)], ids=str

@@ -33,6 +33,7 @@ def chained(x, y, wide=None, chunk=CHUNK):
     return total
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
 @pytest.mark.parametrize("k", DEPTHS)
 @pytest.mark.parametrize(("m", "n"), [(1, 33), (37, 1), (5, 40), (31, 70)])
@@ -50,6 +51,7 @@ def test_the_order_is_the_stated_one(m, n, k, turned):
             assert np.array_equal(found, expected)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
 @pytest.mark.parametrize("few", [3, 12, 13, 20])
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
@@ -174,6 +176,7 @@ def test_windows_are_cut_as_matrices_are(side, channels):
         assert np.array_equal(on_gpu(conv, x, w), expected)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "i4"])
 def test_any_number_of_rows(dtype, turned):

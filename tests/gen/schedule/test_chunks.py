@@ -22,14 +22,14 @@ from .transforms.changed import first, plain, run
 
 TREE = 64, 32
 """Small chunks, of which a row of 150 elements has three."""
-SOFTMAX = """func @f(%x: f32[5,N]) -> (f32[5,N], f32[5]) {
-  %m = max %x axes=(1) : f32[5]
-  %n = broadcast %m shape=(5,N) axes=(0) : f32[5,N]
-  %d = sub %x, %n : f32[5,N]
-  %e = exp %d : f32[5,N]
-  %s = sum %e axes=(1) : f32[5]
-  %b = broadcast %s shape=(5,N) axes=(0) : f32[5,N]
-  %z = div %e, %b : f32[5,N]
+SOFTMAX = """func @f(%x: f32[R,N]) -> (f32[R,N], f32[R]) {
+  %m = max %x axes=(1) : f32[R]
+  %n = broadcast %m shape=(R,N) axes=(0) : f32[R,N]
+  %d = sub %x, %n : f32[R,N]
+  %e = exp %d : f32[R,N]
+  %s = sum %e axes=(1) : f32[R]
+  %b = broadcast %s shape=(R,N) axes=(0) : f32[R,N]
+  %z = div %e, %b : f32[R,N]
   return %z, %s
 }"""
 
@@ -40,15 +40,15 @@ def ready(loops):
     return apply(made, [Deal(WHOLE)] if dealt(made.body) else [])
 
 
-def rows(columns):
-    return SOFTMAX.replace("N", str(columns))
+def rows(columns, count=5):
+    return SOFTMAX.replace("N", str(columns)).replace("R", str(count))
 
 
-@pytest.mark.parametrize("columns", [65, 128, 150, 350, 2049])
-def test_the_loops_are_proven_and_change_no_bit(columns):
-    op, _ = kernel(rows(columns), tree=TREE)
-    x = np.random.default_rng(columns).standard_normal((5, columns)).astype("f4")
-    before = plain(rows(columns), TREE)
+@pytest.mark.parametrize(("columns", "count"), [(65, 5), (128, 2), (150, 5), (350, 2), (2049, 1)])
+def test_the_loops_are_proven_and_change_no_bit(columns, count):
+    op, _ = kernel(rows(columns, count), tree=TREE)
+    x = np.random.default_rng(columns).standard_normal((count, columns)).astype("f4")
+    before = plain(rows(columns, count), TREE)
     chunks = ready(before)
     scheduled = blocks(chunks, LANES)
     verify(chunks)

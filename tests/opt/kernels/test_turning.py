@@ -42,6 +42,7 @@ TURNS = {
 }
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("turn", TURNS)
 @pytest.mark.parametrize("name", FOLDS)
 def test_the_bits_are_those_of_a_copy(name, turn):
@@ -66,6 +67,7 @@ def test_open_sizes(name):
     assert np.array_equal(np.asarray(found), np.asarray(copied))
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", ["sum", "logsumexp", "argmax", "softmax", "layer norm", "kept"])
 @pytest.mark.parametrize("shape", [(130, 67), (5000, 5), (3, 400)])
 def test_on_a_gpu(name, shape):
