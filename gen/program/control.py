@@ -37,7 +37,7 @@ from dlvm.ir import (
 )
 from dlvm.ir.core import as_tuple
 from dlvm.ir.dataflow import Runs
-from dlvm.ir.dims import symbol, symbols
+from dlvm.ir.dims import symbol, symbols, with_atoms
 from dlvm.ir.rewrite import types_of
 from dlvm.ir.types import contents
 from dlvm.ir.unify import unify
@@ -63,7 +63,7 @@ from dlvm.target import Target
 
 from . import steps as p
 from .dense_sections import dense_sections
-from .own_sizes import with_own_sizes
+from .own_sizes import own_sizes
 from .parallel import is_apart
 from .steps import Copy, Given, PartOf, Program, Storage, View
 
@@ -222,7 +222,8 @@ class Lowering:
 
         There is one for kernels of equal text that fail under equal codes.
         """
-        op, sizes = with_own_sizes(op)
+        values, sizes = own_sizes(op.body)
+        op = op.with_sizes(lambda d: with_atoms(d, values)) if values else op
         body = replace(op.body, name="kernel")
         codes = tuple(code_of(inner) for inner in body.walk() if inner.may_raise)
         key = (str(Module((body,))), codes, op.family, op.tree, op.over)

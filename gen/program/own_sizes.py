@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from dlvm.ir import Dim, Param
+from dlvm.ir import Dim, Function
 from dlvm.ir.dims import (
     Atom,
     Call,
@@ -22,16 +22,14 @@ from dlvm.ir.dims import (
     divide_exactly,
     floordiv,
     symbol,
-    with_atoms,
 )
-from dlvm.ir.rewrite import resized, sizes_in
-from dlvm.ops import Kernel
+from dlvm.ir.rewrite import sizes_in
 
 
-def with_own_sizes(op: Kernel) -> tuple[Kernel, Mapping[str, Dim]]:
-    """The kernel in sizes of its own, and what those are here that have another value."""
+def own_sizes(body: Function) -> tuple[Mapping[Atom, Dim], Mapping[str, Dim]]:
+    """What factors of the sizes of a kernel are in sizes of its own, and what these are here."""
     around: dict[str, set[Atom]] = {}
-    for d in sizes_in(op.body):
+    for d in sizes_in(body):
         for atom in atoms_of(d):
             for name in atom.names() if isinstance(atom, Call) else (atom,):
                 around.setdefault(name, set()).add(atom)
@@ -40,11 +38,7 @@ def with_own_sizes(op: Kernel) -> tuple[Kernel, Mapping[str, Dim]]:
         if (found := _own(name, atoms)) is not None:
             own, here[name] = found
             values |= own
-    if not here:
-        return op, {}
-    body = resized(op.body, lambda d: with_atoms(d, values))
-    operands = [Param(p.type, p.name) for p in body.params]
-    return Kernel(tuple(operands), body, op.family, op.tree, op.over), here
+    return values, here
 
 
 def _own(name: str, atoms: set[Atom]) -> tuple[dict[Atom, Dim], Dim] | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar
 
 from dlvm.base.errors import IRError
-from dlvm.ir import F32, Function, Op, Param, TensorType, Value
+from dlvm.ir import F32, Dim, Function, Op, Param, TensorType, Value
 from dlvm.ir.dataflow import Dataflow
+from dlvm.ir.rewrite import resized
 from dlvm.ops.arrays.overwriting import (
     Overwriting,
     overwriter,
@@ -55,6 +57,12 @@ class Kernel(Structured):
             if len(self.over) != len(able) or any(o not in (OWN, a) for o, a in pairs):
                 raise IRError(f"kernel: over={self.over}: this body allows {able}, or -1 for each")
         return super().infer()
+
+    def with_sizes(self, change: Callable[[Dim], Dim]) -> Kernel:
+        """The kernel with other sizes everywhere, on operands of which only the types are known."""
+        body = resized(self.body, change)
+        operands = tuple(Param(p.type, p.name) for p in body.params)
+        return Kernel(operands, body, self.family, self.tree, self.over)
 
     def target_of(self, result: int) -> Param | None:
         """The parameter that a result is written over, if it is."""
