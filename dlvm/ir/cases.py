@@ -17,6 +17,7 @@ from .dims import (
     Call,
     Dim,
     at_least,
+    atoms_of,
     divide_exactly,
     evaluate,
     floordiv,
@@ -81,7 +82,7 @@ def where_equal(case: Case, a: Dim, b: Dim) -> Case | None:
     """The case in which two sizes that are equal now have one normal form, if there is one."""
 
     def steps(case: Case, d: Dim) -> Iterator[_Step]:
-        step = _eliminated(d)
+        step = _eliminated(case, d)
         return _decisions(case, d) if step is None else iter((step,))
 
     return _first(case, a, b, operator.eq, steps)
@@ -127,8 +128,15 @@ def _first(
     return None
 
 
-def _eliminated(d: Dim) -> _Step | None:
-    """The symbol of which ``d == 0`` says what it is, in terms of the others."""
+def _eliminated(case: Case, d: Dim) -> _Step | None:
+    """The symbol of which ``d == 0`` says what it is, in terms of the others.
+
+    A factor of all terms that is not 0 now is left out.
+    """
+    for factor in atoms_of(d):
+        if isinstance(factor, str) and case.values[factor]:
+            whole = divide_exactly(d, symbol(factor))
+            d = d if whole is None or isinstance(whole, int) else whole
     for name in sorted({*symbols(d)}):
         line = as_line(d, name)
         if line is not None and isinstance(line[0], int):

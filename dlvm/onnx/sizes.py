@@ -56,6 +56,13 @@ class Ratio:
         return xp.astype(xp.asarray(self.above, dtype=np.int64) / self.below, self.kind)
 
 
+def as_fraction(x: Any) -> tuple[Any, Any]:
+    """What a size or a number is divided by what."""
+    if isinstance(x, Ratio):
+        return x.above, x.below
+    return (x, 1) if isinstance(x, Size) else float(x).as_integer_ratio()
+
+
 def is_known(x: Any) -> bool:
     """Whether a value is known while the program is made, but perhaps for open sizes."""
     return x is None or isinstance(x, np.ndarray)

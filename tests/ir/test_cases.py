@@ -22,6 +22,7 @@ EQUATIONS: list[tuple[Dim, Dim, dict[str, int], dict[str, str]]] = [
     (minimum(16, H), 16, {"h": 17}, {"h": "h_1+16"}),
     (K + Q, H + Q, {"k": 3, "q": 5, "h": 3}, {"h": "k"}),
     (K, 7, {"k": 7}, {"k": "7"}),
+    (W * (floordiv(H - 33, 48) + 1), W, {"h": 48, "w": 5}, {"h": "48", "w": "w"}),
     (H + mod(3 * mod(H, 4), 4), 4 * floordiv(H + mod(3 * mod(H, 4), 4), 4), {"h": 9}, {}),
 ]
 
@@ -40,6 +41,10 @@ def test_an_equation_that_holds_now_holds_in_the_whole_case(
 def test_an_equation_that_does_not_hold_now_has_no_case():
     assert where_equal(Case.of({"h": 41}), 2 * floordiv(H, 2), H) is None
     assert where_at_least(Case.of({"h": 9}), H, 10) is None
+
+
+def test_a_factor_that_is_none_now_says_nothing_of_the_others():
+    assert where_equal(Case.of({"w": 0, "k": 3, "q": 4}), W * K, W * Q) is None
 
 
 def test_an_inequality_bounds_a_symbol():

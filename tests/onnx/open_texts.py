@@ -144,6 +144,26 @@ def heads():
 
 
 @model({"x": ("batch", "time", 4)}, {"y": 3}, TEXT)
+def ranges_of_floats():
+    """``arange(0.5, n, 1.5)`` and ``arange(n, 0, -1)`` of a size that was made a float."""
+    nodes = [
+        NODE("Shape", ["x"], ["s"]),
+        NODE("Gather", ["s", "one"], ["n"], axis=0),
+        NODE("Cast", ["n"], ["f"], to=1),
+        NODE("Range", ["half", "f", "step"], ["up"]),
+        NODE("ReduceSum", ["up"], ["total"], keepdims=1),
+        NODE("Range", ["f", "none", "back"], ["down"]),
+        NODE("Unsqueeze", ["down", "last"], ["column"]),
+        NODE("Mul", ["x", "column"], ["scaled"]),
+        NODE("Add", ["scaled", "total"], ["y"]),
+    ]
+    floats = {"half": 0.5, "step": 1.5, "none": 0.0, "back": -1.0}
+    return nodes, dict(
+        one=np.array(1), last=whole(1), **{n: np.array(x, np.float32) for n, x in floats.items()}
+    )
+
+
+@model({"x": ("batch", "time", 4)}, {"y": 3}, TEXT)
 def range_of_positions():
     """``arange(n)`` and a triangle made of it."""
     nodes = [

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dlvm.dsl.words.namespace import xp
-from dlvm.onnx.sizes import has_sizes, integers, packed
+from dlvm.onnx.sizes import Ratio, as_fraction, has_sizes, integers, packed
 from dlvm.onnx.table import Call, operation
 from dlvm.onnx.tensors import dtype_of
 
@@ -50,13 +50,19 @@ def _size(call: Call, x: Any) -> Any:
 
 @operation("Range", known=(0, 1, 2))
 def _range(call: Call, start: Any, limit: Any, delta: Any) -> Any:
-    dtype = start.dtype if start.dtype != object else np.dtype(np.int64)
-    first, last, step = (x.reshape(-1)[0] for x in (start, limit, delta))
-    if object not in (start.dtype, limit.dtype, delta.dtype):
+    ends = first, last, step = [x.reshape(-1)[0] for x in (start, limit, delta)]
+    known = [x.dtype for x in (start, limit, delta) if x.dtype != object]
+    kinds = [x.kind for x in ends if isinstance(x, Ratio)]
+    dtype = (known or kinds or [np.dtype(np.int64)])[0]
+    if len(known) == len(ends):
         call.check_bytes(int(abs((float(last) - float(first)) / float(step))), dtype.itemsize)
         return np.arange(first, last, step, dtype=dtype)
-    count = (last - first + step - 1) // step
-    return xp.astype(xp.arange(count) * step + first, dtype)
+    (a, b), (c, d), (e, f) = map(as_fraction, ends)
+    above, below = (c * b - a * d) * f, b * d * e  # (c/d - a/b) / (e/f)
+    if isinstance(below, int) and below < 0:
+        above, below = -above, -below
+    each, zero = (x.staged() if isinstance(x, Ratio) else x for x in (step, first))
+    return xp.astype(xp.arange((above + below - 1) // below) * each + zero, dtype)
 
 
 @operation("EyeLike")
