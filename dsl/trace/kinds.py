@@ -173,6 +173,10 @@ ANNOTATED = {
     "Callable[[Any, Any], Any]": FUNCTION,
     "forms.IsLeaf": _or(FUNCTION, lambda x: x is None, ", or None"),
     "Sequence[Body]": FUNCTIONS,
+    "Mapping[str, Callable[..., Any]]": Kind(
+        "a dict of functions", '{"f": f}', lambda x: isinstance(x, Mapping)
+    ),
+    "Iterable[str]": Kind("names", '["w", "b"]', lambda x: iter(x) is not None),
     "Names": NAMES,
     "Sequence[str] | str": TEXTS,
     "Sequence[str]": TEXTS,

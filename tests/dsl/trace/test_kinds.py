@@ -23,6 +23,7 @@ OF_NO_KIND = {
     **dict.fromkeys(("other", "replace", "filter"), "any tree"),
     **dict.fromkeys(("elems", "like", "trees"), "any tree, or a list of such"),
     "initializer": "whatever a function of the user's takes",
+    "expr": "an expression of SymPy or a list of such, which is asked what it is",
     "path": "text, bytes or an object with a path, which is asked for it",
     **dict.fromkeys(("in_axes", "out_axes"), "a tree of axes, which is compared with a tree"),
     "args": "whatever a function of the user's takes",
