@@ -44,15 +44,18 @@ def own_sizes(body: Function) -> tuple[Mapping[Atom, Dim], Mapping[str, Dim]]:
 def _own(name: str, atoms: set[Atom]) -> tuple[dict[Atom, Dim], Dim] | None:
     """What calls of a symbol are of a size of the kernel's own, and what that is of the symbol.
 
-    There is one call, or they are quotients by multiples of the smallest divisor.
+    There is one call, or they are quotients by multiples of the smallest divisor. One that has a
+    largest value stays, as a size of the kernel's own has none.
     """
     calls = sorted((a for a in atoms if isinstance(a, Call) and {*a.names()} == {name}), key=_size)
     if len(calls) < len(atoms):
         return None
     first = calls[0]
-    least = bounds(whole := canonical({((first, 1),): 1}))[0]
-    own = [_of(symbol(name) + int(least), c, first) for c in calls] if least > -math.inf else []
-    if not own or None in own:
+    least, most = bounds(whole := canonical({((first, 1),): 1}))
+    if least == -math.inf or most < math.inf:
+        return None
+    own = [_of(symbol(name) + int(least), c, first) for c in calls]
+    if None in own:
         return None
     return {c: d for c, d in zip(calls, own, strict=True) if d is not None}, whole - int(least)
 

@@ -10,7 +10,7 @@ from dlvm import nn
 from dlvm.gen.call.sizes import largest
 from dlvm.gen.program import own_sizes
 from dlvm.ir import dims
-from dlvm.ir.dims import evaluate, floordiv, maximum, symbol
+from dlvm.ir.dims import evaluate, floordiv, maximum, minimum, mod, symbol
 
 H, W = symbol("h"), symbol("w")
 HALF = floordiv(H - 1, 2)
@@ -49,6 +49,8 @@ def test_a_size_of_a_kernel_stands_for_all_calls_of_a_symbol(sizes):
         (HALF, floordiv(H - 1, 3)),
         (floordiv(H * W, 2),),
         (HALF, maximum(0, H - 4)),
+        (minimum(8, H),),
+        (mod(H, 3),),
     ],
     ids=str,
 )
