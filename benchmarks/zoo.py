@@ -73,10 +73,10 @@ def drawn(session: Any, sizes: Any) -> dict[str, Any]:
         for axis, d in enumerate(x.shape):
             key = (x.name, axis) if d in (None, "?") else d
             if isinstance(d, int) and d > 0:
-                known[key] = d
-            elif named:
-                known.setdefault(key, named.get(x.name if axis else "None", 1))
-            known.setdefault(key, taken[len(known) % len(taken)])
+                shape.append(d)
+                continue
+            usual = named.get(x.name if axis else "None", 1) if by_name else None
+            known.setdefault(key, taken[len(known) % len(taken)] if usual is None else usual)
             shape.append(known[key])
         if not x.shape and x.name in named:
             given[x.name] = np.array(named[x.name], dtype)
