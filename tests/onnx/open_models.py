@@ -17,6 +17,7 @@ import onnx
 import onnxruntime  # pyright: ignore[reportMissingTypeStubs]
 
 import dlvm
+from dlvm.gen.call.sizes import largest
 
 helper = onnx.helper
 NODE = helper.make_node
@@ -119,6 +120,10 @@ def axis_size(x: str, axis: int, name: str) -> list[Any]:
     ]
 
 
+FAST = 1 << 10
+"""Sizes up to which the fast entry of every program must know all that a call needs."""
+
+
 def programs(case: OpenModel) -> int:
     """How many programs the model makes for its sizes; results are compared with onnxruntime's."""
     data = case.data()
@@ -130,6 +135,9 @@ def programs(case: OpenModel) -> int:
         for x, y in zip(found(**given), expected, strict=True):
             assert x.shape == y.shape, (sizes, x.shape, y.shape)
             np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-5, err_msg=str(sizes))
+    for program in found.programs:
+        interface: Any = program.road.executable.interface  # type: ignore[union-attr]
+        assert not interface.symbols or largest(interface) >= FAST, "Python computes its sizes"
     return len(found.programs)
 
 
