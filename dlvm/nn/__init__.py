@@ -62,6 +62,7 @@ from .layers.activations import (
     Softsign,
     Tanh,
 )
+from .layers.around import LoRA, SpectralNorm, WeightNorm
 from .layers.basic import (
     BatchNorm,
     Dropout,
@@ -139,6 +140,7 @@ __all__ = [
     "LayerNorm",
     "LeakyReLU",
     "Linear",
+    "LoRA",
     "LogSigmoid",
     "LogSoftmax",
     "MaxPool",
@@ -154,10 +156,12 @@ __all__ = [
     "Softmax",
     "Softplus",
     "Softsign",
+    "SpectralNorm",
     "Tanh",
     "TransformerDecoderLayer",
     "TransformerEncoderLayer",
     "Upsample",
+    "WeightNorm",
     "adaptive_avg_pool",
     "adaptive_max_pool",
     "avg_pool",

@@ -31,6 +31,18 @@ LAYERS = (
         "X",
     ),
     Script(
+        "dlvm.nn.LoRA(key, dlvm.nn.LayerNorm(3))",
+        r"adapted: (nn\.LoRA\(.*\))",
+        "nn, k, x = dlvm.nn, key, np.ones((1, 4), 'f4')\n{0}(x) - nn.Linear(k, 4, 8)(x)",
+        "np.zeros((1, 8))",
+    ),
+    Script(
+        "dlvm.nn.WeightNorm(dlvm.nn.LayerNorm(3))",
+        r"weight: (nn\..*\))",
+        "nn, x = dlvm.nn, np.ones((1, 4), 'f4')\nnorm = {0}\nnorm(x) - norm.layer(x)",
+        "np.zeros((1, 8))",
+    ),
+    Script(
         "dlvm.nn.group_norm(X, 1)",
         r"front: (x\[None\])",
         "x = X\ndlvm.nn.group_norm({0}, 1, eps=0.0)[0]",

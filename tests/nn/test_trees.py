@@ -74,6 +74,24 @@ LAYERS = {
 }
 
 
+LINEAR = LAYERS["Linear"][0]
+
+
+def adapted(lora, x):
+    """Differences would see the frozen layer change, so it is a constant."""
+    return dlvm.tree.at(lambda lora: lora.layer, lora, LINEAR)(x)
+
+
+LORA = nn.LoRA(KEY, LINEAR, 2, alpha=3.0)
+LORA.lora_b = (RNG.normal(size=(2, 5)),)
+VECTORS = nn.SpectralNorm(LINEAR).init()
+LAYERS["LoRA"] = (LORA, ROWS, adapted)
+LAYERS["WeightNorm"] = (nn.WeightNorm(LINEAR), ROWS)
+LAYERS["SpectralNorm"] = (
+    nn.SpectralNorm(LINEAR),
+    ROWS,
+    lambda norm, x: norm(x, VECTORS, training=False),
+)
 LAYERS["TransformerEncoderLayer"] = (
     nn.TransformerEncoderLayer(KEY, 4, 2, 3, 0.0, norm_first=True, dtype="f64"),
     STEPS,
@@ -149,9 +167,10 @@ def test_a_donated_layer_is_stepped_in_place(name: str):
     assert [leaf.ctypes.data for leaf in dlvm.tree.leaves(layer)] == before
 
 
-@pytest.mark.parametrize(
-    "name", [n for n in LAYERS if n not in ("Embedding", "EmbeddingBag", "BatchNorm", "Dropout")]
-)
+CAPTURING = ("Embedding", "EmbeddingBag", "BatchNorm", "Dropout", "LoRA", "SpectralNorm")
+
+
+@pytest.mark.parametrize("name", [n for n in LAYERS if n not in CAPTURING])
 def test_the_number_of_examples_may_be_open(name: str):
     layer, x, run = case(name)
     spec = dlvm.spec(f"f64[{','.join(['B', *map(str, x.shape[1:])])}]")

@@ -212,6 +212,7 @@ class BatchNorm(Layer):
     eps: float = static()
     axis: int = static()
     has_state: ClassVar[bool] = True
+    asks_training: ClassVar[bool] = True
 
     @facing_users
     def __init__(

@@ -11,7 +11,7 @@ from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.nn.activations import relu
 
-from .basic import BatchNorm, Linear, keys_of
+from .basic import Linear, keys_of
 from .shown import Layer
 
 if TYPE_CHECKING:
@@ -110,10 +110,10 @@ def _has_state(layer: Any) -> bool:
 def _with_state(
     layer: Any, x: Any, state: Any, options: tuple[Any, ...], training: bool
 ) -> tuple[Any, Any]:
-    """The result and the new state of a layer; batch norms also ask whether this is training."""
+    """The result and the new state of a layer; some norms also ask whether this is training."""
     if options:
         return layer(x, *options, state=state)
-    if isinstance(layer, BatchNorm):
+    if getattr(layer, "asks_training", False):
         return layer(x, state, training)
     return layer(x, state)
 
