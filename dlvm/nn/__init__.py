@@ -62,7 +62,7 @@ from .layers.activations import (
     Softsign,
     Tanh,
 )
-from .layers.around import LoRA, SpectralNorm, WeightNorm
+from .layers.around import LoRA, Recompute, SpectralNorm, WeightNorm
 from .layers.basic import (
     BatchNorm,
     Dropout,
@@ -150,6 +150,7 @@ __all__ = [
     "RMSNorm",
     "ReLU",
     "ReLU6",
+    "Recompute",
     "Sequential",
     "SiLU",
     "Sigmoid",

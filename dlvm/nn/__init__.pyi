@@ -7,6 +7,7 @@ from dlvm.dsl.trace.typed import Axis
 from dlvm.dsl.trace.typed import Operand
 from dlvm.nn import initializers as initializers
 from dlvm.nn import metrics as metrics
+from dlvm.nn.attention import Window
 from dlvm.nn.layers.activations import CELU as CELU
 from dlvm.nn.layers.activations import ELU as ELU
 from dlvm.nn.layers.activations import GELU as GELU
@@ -30,6 +31,7 @@ from dlvm.nn.layers.activations import Softplus as Softplus
 from dlvm.nn.layers.activations import Softsign as Softsign
 from dlvm.nn.layers.activations import Tanh as Tanh
 from dlvm.nn.layers.around import LoRA as LoRA
+from dlvm.nn.layers.around import Recompute as Recompute
 from dlvm.nn.layers.around import SpectralNorm as SpectralNorm
 from dlvm.nn.layers.around import WeightNorm as WeightNorm
 from dlvm.nn.layers.basic import BatchNorm as BatchNorm
@@ -63,7 +65,7 @@ from dlvm.nn.summary import summary as summary
 from numpy.typing import DTypeLike
 from typing import Any
 
-__all__ = ['CELU', 'ELU', 'GELU', 'GLU', 'GRU', 'LSTM', 'MLP', 'RNN', 'SELU', 'AdaptiveAvgPool', 'AdaptiveMaxPool', 'AvgPool', 'BatchNorm', 'Conv', 'ConvTranspose', 'Dropout', 'Embedding', 'EmbeddingBag', 'Flatten', 'GatedMLP', 'GroupNorm', 'Hardsigmoid', 'Hardswish', 'Hardtanh', 'InstanceNorm', 'Lambda', 'LayerNorm', 'LeakyReLU', 'Linear', 'LoRA', 'LogSigmoid', 'LogSoftmax', 'MaxPool', 'Mish', 'MultiHeadAttention', 'PReLU', 'RMSNorm', 'ReLU', 'ReLU6', 'Sequential', 'SiLU', 'Sigmoid', 'Softmax', 'Softplus', 'Softsign', 'SpectralNorm', 'Tanh', 'TransformerDecoderLayer', 'TransformerEncoderLayer', 'Upsample', 'WeightNorm', 'adaptive_avg_pool', 'adaptive_max_pool', 'avg_pool', 'batch_norm', 'binary_cross_entropy_with_logits', 'celu', 'conv', 'conv_transpose', 'cosine_distance', 'cosine_similarity', 'cross_entropy', 'ctc_loss', 'dense', 'dice_loss', 'dot_product_attention', 'dropout', 'elu', 'embedding', 'embedding_bag', 'gaussian_nll_loss', 'gelu', 'glu', 'group_norm', 'gru', 'gru_cell', 'hard_sigmoid', 'hard_silu', 'hard_tanh', 'hinge_loss', 'huber_loss', 'interpolate', 'kl_div', 'l1_loss', 'layer_norm', 'leaky_relu', 'log_cosh', 'log_sigmoid', 'log_softmax', 'lstm', 'lstm_cell', 'max_pool', 'mish', 'mse_loss', 'multi_head_attention', 'one_hot', 'poisson_nll_loss', 'prelu', 'relu', 'relu6', 'rms_norm', 'rnn', 'rnn_cell', 'rotary', 'selu', 'sigmoid', 'sigmoid_focal_loss', 'silu', 'smooth_l1_loss', 'softmax', 'softplus', 'softsign', 'summary', 'swish']
+__all__ = ['CELU', 'ELU', 'GELU', 'GLU', 'GRU', 'LSTM', 'MLP', 'RNN', 'SELU', 'AdaptiveAvgPool', 'AdaptiveMaxPool', 'AvgPool', 'BatchNorm', 'Conv', 'ConvTranspose', 'Dropout', 'Embedding', 'EmbeddingBag', 'Flatten', 'GatedMLP', 'GroupNorm', 'Hardsigmoid', 'Hardswish', 'Hardtanh', 'InstanceNorm', 'Lambda', 'LayerNorm', 'LeakyReLU', 'Linear', 'LoRA', 'LogSigmoid', 'LogSoftmax', 'MaxPool', 'Mish', 'MultiHeadAttention', 'PReLU', 'RMSNorm', 'ReLU', 'ReLU6', 'Recompute', 'Sequential', 'SiLU', 'Sigmoid', 'Softmax', 'Softplus', 'Softsign', 'SpectralNorm', 'Tanh', 'TransformerDecoderLayer', 'TransformerEncoderLayer', 'Upsample', 'WeightNorm', 'adaptive_avg_pool', 'adaptive_max_pool', 'avg_pool', 'batch_norm', 'binary_cross_entropy_with_logits', 'celu', 'conv', 'conv_transpose', 'cosine_distance', 'cosine_similarity', 'cross_entropy', 'ctc_loss', 'dense', 'dice_loss', 'dot_product_attention', 'dropout', 'elu', 'embedding', 'embedding_bag', 'gaussian_nll_loss', 'gelu', 'glu', 'group_norm', 'gru', 'gru_cell', 'hard_sigmoid', 'hard_silu', 'hard_tanh', 'hinge_loss', 'huber_loss', 'interpolate', 'kl_div', 'l1_loss', 'layer_norm', 'leaky_relu', 'log_cosh', 'log_sigmoid', 'log_softmax', 'lstm', 'lstm_cell', 'max_pool', 'mish', 'mse_loss', 'multi_head_attention', 'one_hot', 'poisson_nll_loss', 'prelu', 'relu', 'relu6', 'rms_norm', 'rnn', 'rnn_cell', 'rotary', 'selu', 'sigmoid', 'sigmoid_focal_loss', 'silu', 'smooth_l1_loss', 'softmax', 'softplus', 'softsign', 'summary', 'swish']
 
 def adaptive_avg_pool(x: Operand, output_size: Axis, layout: Any = 'channels_last') -> Array:
     """The means of ``output_size`` windows that cover each spatial axis, as PyTorch's."""
@@ -107,7 +109,7 @@ def dense(x: Operand, w: Operand, b: Operand | None = None) -> Array:
 def dice_loss(predictions: Operand, targets: Operand, *, class_weights: Operand | None = None, smooth: float = 1.0, alpha: float = 0.5, beta: float = 0.5, apply_softmax: bool = True, ignore_background: bool = False, axis: int | tuple[int, ...] | None = None, reduction: str = 'none') -> Array:
     """For each example, ``1 - overlap`` of probabilities and targets, averaged over classes."""
 
-def dot_product_attention(query: Operand, key: Operand, value: Operand, bias: Operand | None = None, mask: Operand | None = None, *, scale: Operand | None = None, is_causal: bool = False) -> Array:
+def dot_product_attention(query: Operand, key: Operand, value: Operand, bias: Operand | None = None, mask: Operand | None = None, *, scale: Operand | None = None, is_causal: bool = False, query_seq_lengths: Any = None, key_value_seq_lengths: Any = None, local_window_size: Window = None) -> Array:
     """``softmax(query @ key.T * scale + bias) @ value`` for each head of each example."""
 
 def dropout(key: Operand, x: Operand, rate: Operand, training: bool = True) -> Array:
@@ -194,7 +196,7 @@ def mish(x: Operand) -> Array:
 def mse_loss(predictions: Operand, targets: Operand, *, reduction: str = 'none') -> Array:
     """The square of the difference."""
 
-def multi_head_attention(params: Mapping[str, Any], query: Operand, key: Operand | None = None, value: Operand | None = None, bias: Operand | None = None, mask: Operand | None = None, *, is_causal: bool = False, positions: Operand | None = None, cache: Mapping[str, Any] | None = None) -> Any:
+def multi_head_attention(params: Mapping[str, Any], query: Operand, key: Operand | None = None, value: Operand | None = None, bias: Operand | None = None, mask: Operand | None = None, *, is_causal: bool = False, positions: Operand | None = None, cache: Mapping[str, Any] | None = None, local_window_size: Window = None) -> Any:
     """Attention between projections of rows of features, projected back and added over heads."""
 
 def one_hot(x: Operand, num_classes: int, dtype: DTypeLike | None = None, axis: int = -1) -> Array:

@@ -23,6 +23,7 @@ from .normalised import softmax
 from .precision import float_of, wide
 
 Shape = tuple[Dim, ...]
+Window = int | tuple[int, int] | None
 
 
 @exported("nn.dot_product_attention")
@@ -35,6 +36,9 @@ def dot_product_attention(
     *,
     scale: Any = None,
     is_causal: bool = False,
+    query_seq_lengths: Any = None,
+    key_value_seq_lengths: Any = None,
+    local_window_size: Window = None,
 ) -> Any:
     """``softmax(query @ key.T * scale + bias) @ value`` for each head of each example.
 
@@ -42,6 +46,11 @@ def dot_product_attention(
     N is a multiple of K, so that several heads share keys. ``bias`` and ``mask``, which is true
     where a value counts, stretch to (B, N, T, S). ``scale`` is ``1 / sqrt(H)`` if it is None. A
     position that sees no value at all has the mean of all, as in JAX.
+
+    Of each example the first ``key_value_seq_lengths`` (B) values count, and results behind the
+    first ``query_seq_lengths`` (B) positions are 0. With a ``local_window_size`` of
+    ``(left, right)``, or of one number for both sides, the position ``i`` sees the values from
+    ``i - left`` to ``i + right``.
     """
     shape = _check_layout(query, key, value)
     kind = float_of(query, key, value)
@@ -53,9 +62,14 @@ def dot_product_attention(
     scores = xp.reshape(scores, (mine[0], mine[2], mine[1], theirs[1]))
     scores = scores * (_usual_scale(mine[3], kind.compute) if scale is None else scale)
     scores = scores if bias is None else scores + wide(bias, kind)
-    scores = _hidden(scores, _seen(mask, mine[1], theirs[1], is_causal), kind.compute)
+    near = _near(below(mine[1]), theirs[1], is_causal, local_window_size)
+    seen = _both(_both(_checked(mask), near), _within(key_value_seq_lengths, theirs[1], 3))
+    scores = _hidden(scores, seen, kind.compute)
     weights = xp.reshape(softmax(scores), (mine[0], shared, mine[2] // shared, mine[1], theirs[1]))
     found = xp.einsum("bkgts,bskh->btkgh", weights, v)
+    if query_seq_lengths is not None:
+        counts = xp.expand_dims(_within(query_seq_lengths, mine[1], 1), (-1, -2, -3))
+        found = xp.where(counts, found, 0)
     return xp.astype(xp.reshape(found, (*shape[:-1], shape_of(plain(value))[-1])), kind)
 
 
@@ -71,18 +85,55 @@ def _with_examples(x: Any) -> Any:
     return x if len(shape_of(plain(x))) == 4 else xp.expand_dims(x, 0)
 
 
-def _seen(mask: Any, steps: Dim, others: Dim, is_causal: bool) -> Any:
-    """Which values count at each position; None where all do."""
+def _checked(mask: Any) -> Any:
+    """A mask of bools, or None."""
     if mask is not None and known_dtype(xp.asarray(mask).dtype) is not BOOL:
         raise DTypeError(
             f"dot_product_attention: expected a mask of bools, found {xp.asarray(mask).dtype}",
             origin=user_origin(),
             remedy="pass mask != 0; numbers that are added to scores are the bias",
         )
-    if not is_causal:
-        return mask
-    earlier = xp.less_equal(below(others), xp.expand_dims(below(steps), -1))
-    return earlier if mask is None else xp.logical_and(mask, earlier)
+    return mask
+
+
+def _both(mask: Any, other: Any) -> Any:
+    """Where two masks hold, of which one that is None holds everywhere."""
+    if mask is None or other is None:
+        return other if mask is None else mask
+    return xp.logical_and(mask, other)
+
+
+def _near(places: Any, others: Dim, is_causal: bool, window: Window) -> Any:
+    """Which values (S) each of some places (T) sees by its distance, (T, S); None where all."""
+    left, right = _sides(window)
+    right = 0 if is_causal else right
+    ahead = xp.subtract(below(others), xp.expand_dims(places, -1))
+    before = None if right is None else xp.less_equal(ahead, right)
+    return _both(before, None if left is None else xp.greater_equal(ahead, -left))
+
+
+def _sides(window: Window) -> tuple[int | None, int | None]:
+    """How far a position sees to the left and to the right; None is without an end."""
+    if window is None:
+        return None, None
+    sides: Any = (window, window) if isinstance(window, int) else tuple(window)
+    if len(sides) != 2 or not all(isinstance(n, int) and n >= 0 for n in sides):
+        raise ArgumentError(
+            f"dot_product_attention: expected a local_window_size of one or two whole numbers from "
+            f"0 on, found {window!r:.40}",
+            origin=user_origin(),
+            remedy="for each position, the three values before it and itself are "
+            "local_window_size=(3, 0)",
+        )
+    return sides
+
+
+def _within(lengths: Any, count: Dim, axes: int) -> Any:
+    """Which positions are within the lengths of their examples, (B, ..., count); None where all."""
+    if lengths is None:
+        return None
+    flat = xp.reshape(lengths, (-1, *(1 for _ in range(axes))))
+    return xp.less(below(count), flat)
 
 
 def _hidden(scores: Any, seen: Any, kind: DType) -> Any:
@@ -122,6 +173,7 @@ def multi_head_attention(
     is_causal: bool = False,
     positions: Any = None,
     cache: Mapping[str, Any] | None = None,
+    local_window_size: Window = None,
 ) -> Any:
     """Attention between projections of rows of features, projected back and added over heads.
 
@@ -133,7 +185,8 @@ def multi_head_attention(
     With ``positions`` (T) queries and keys are turned by ``rotary``. With a ``cache``, of
     ``{"key": (B, S, N, H), "value": (B, S, N, H), "index": count}``, keys and values are written
     behind those that it counts, each position sees what is before it and itself, and the result is
-    ``(y, cache)``. More than S of them are an error of the call.
+    ``(y, cache)``. More than S of them are an error of the call. ``local_window_size`` is that of
+    ``dot_product_attention``.
     """
     key = query if key is None else key
     value = key if value is None else value
@@ -142,15 +195,16 @@ def multi_head_attention(
     if positions is not None:
         q, k = rotary(q, positions), rotary(k, positions)
     if cache is None:
-        found = dot_product_attention(q, k, v, bias, mask, is_causal=is_causal)
+        options: dict[str, Any] = {"is_causal": is_causal, "local_window_size": local_window_size}
+        found = dot_product_attention(q, k, v, bias, mask, **options)
         return _joined(_part(params, "out"), found)
-    seen, cache = _cached(cache, k, v)
+    seen, cache = _cached(cache, k, v, local_window_size)
     seen = seen if mask is None else xp.logical_and(mask, seen)
     found = dot_product_attention(q, cache["key"], cache["value"], bias, seen)
     return _joined(_part(params, "out"), found), cache
 
 
-def _cached(cache: Mapping[str, Any], k: Any, v: Any) -> tuple[Any, dict[str, Any]]:
+def _cached(cache: Mapping[str, Any], k: Any, v: Any, window: Window) -> tuple[Any, dict[str, Any]]:
     """Which places each of the new positions sees, (T, S), and the cache with them."""
     if {*cache} != {"key", "value", "index"}:
         raise ArgumentError(
@@ -169,7 +223,7 @@ def _cached(cache: Mapping[str, Any], k: Any, v: Any) -> tuple[Any, dict[str, An
         for word, x in (("key", k), ("value", v))
     }
     size = shape_of(plain(cache["key"]))[-3]
-    seen = xp.less_equal(below(size), xp.expand_dims(places, -1))
+    seen = _near(places, size, True, window)
     return seen, {**held, "index": xp.add(cache["index"], steps)}
 
 

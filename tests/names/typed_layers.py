@@ -37,6 +37,13 @@ LAYERS = (
         "np.zeros((1, 8))",
     ),
     Script(
+        "q = np.ones((1, 4, 1, 2))\ndlvm.nn.dot_product_attention(q, q, q, local_window_size=-1)",
+        r"are (local_window_size=.*)",
+        "q, v = np.ones((1, 5, 1, 2)), np.arange(10.0).reshape(1, 5, 1, 2)\n"
+        "dlvm.nn.dot_product_attention(q, q, v, {0})[0, 4, 0]",
+        "np.array([5.0, 6.0])",
+    ),
+    Script(
         "dlvm.nn.WeightNorm(dlvm.nn.LayerNorm(3))",
         r"weight: (nn\..*\))",
         "nn, x = dlvm.nn, np.ones((1, 4), 'f4')\nnorm = {0}\nnorm(x) - norm.layer(x)",

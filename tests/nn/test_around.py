@@ -1,4 +1,4 @@
-"""Layers around a layer: LoRA and norms of weights."""
+"""Layers around a layer: LoRA, norms of weights, and recomputation."""
 
 from __future__ import annotations
 
@@ -167,3 +167,31 @@ def test_a_sequence_keeps_the_vectors_of_a_spectral_norm():
     np.testing.assert_allclose(y, nn.relu(net.layers[0](x, state, training=False)[0]))
     _, (kept,) = net(x, training=False, state=(state,))
     assert np.array_equal(kept[1], state[1])
+
+
+# -- recomputation ---------------------------------------------------------------------------------
+
+
+def test_a_recomputed_layer_is_a_checkpoint_with_the_gradient_of_the_layer():
+    inner = nn.Sequential([nn.MLP(KEYS[0], (4, 8, 4), nn.gelu), nn.Dropout(0.5), nn.BatchNorm(4)])
+    nets = [nn.Sequential([layer, nn.relu]) for layer in (inner, nn.Recompute(inner, "products"))]
+    x = ROWS.astype("f4")
+
+    def loss(net, x, key):
+        y, state = net(x, key, state=net.init())
+        return (y**2).sum(), state
+
+    run = dlvm.function(dlvm.grad(loss, has_aux=True))
+    (plain, state), (found, same) = (run(net, x, KEYS[1]) for net in nets)
+    for a, b in zip(dlvm.tree.leaves(plain), dlvm.tree.leaves(found), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(same[0], state[0], rtol=1e-6)
+    texts = [str(dlvm.trace(loss, net, x, KEYS[1])) for net in nets]
+    assert ["checkpoint" in text for text in texts] == [False, True]
+    y, _ = nets[1](x, training=False, state=same)
+    np.testing.assert_array_equal(y, nets[0](x, training=False, state=same)[0])
+
+
+def test_a_recomputed_layer_with_an_unknown_policy_is_refused():
+    with pytest.raises(UserError, match="policy='some'"):
+        nn.Recompute(LINEAR, "some")

@@ -77,6 +77,43 @@ def test_hidden_values_have_no_influence_however_large_they_are():
     )
 
 
+T, S = 5, 6
+AHEAD = np.arange(S) - np.arange(T)[:, None]
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(
+    ("window", "seen"),
+    [
+        (1, abs(AHEAD) <= 1),
+        ((2, 0), (AHEAD <= 0) & (AHEAD >= -2)),
+        ((0, 3), (AHEAD >= 0) & (AHEAD <= 3)),
+    ],
+)
+def test_a_local_window_is_a_mask_of_distances(window, seen, causal):
+    q, k, v = normal(2, T, 1, 4), normal(2, S, 1, 4), normal(2, S, 1, 4)
+    run = dlvm.function(nn.dot_product_attention, static=("local_window_size", "is_causal"))
+    found = run(q, k, v, local_window_size=window, is_causal=causal)
+    mask = seen & (AHEAD <= 0) if causal else seen
+    np.testing.assert_allclose(
+        found, nn.dot_product_attention(q, k, v, mask=mask), rtol=1e-11, atol=1e-14
+    )
+
+
+def test_lengths_hide_values_and_make_results_0_behind_the_queries():
+    q, k, v = normal(2, T, 2, 4), normal(2, S, 2, 4), normal(2, S, 2, 4)
+    run = dlvm.function(
+        lambda q, k, v, n, m: nn.dot_product_attention(
+            q, k, v, query_seq_lengths=n, key_value_seq_lengths=m
+        )
+    )
+    found = run(q, k, v, np.array([5, 2]), np.array([3, 6]))
+    for i, (n, m) in enumerate([(5, 3), (2, 6)]):
+        expected = nn.dot_product_attention(q[i, :n], k[i, :m], v[i, :m])
+        np.testing.assert_allclose(found[i, :n], expected, rtol=1e-11, atol=1e-14)
+        assert not found[i, n:].any()
+
+
 @pytest.mark.parametrize("batch, steps", [(0, 3), (1, 1), (2, 1), (3, 0)])
 def test_sequences_of_no_step_and_of_one(batch: int, steps: int):
     for layer in (nn.RNN(KEY, 2, 3), nn.GRU(KEY, 2, 3), nn.LSTM(KEY, 2, 3)):
@@ -236,6 +273,16 @@ WRONG = [
         lambda: nn.dot_product_attention(normal(2, 3, 5), normal(2, 2, 5), normal(2, 2, 5)),
         ShapeError,
         "3 heads of queries can't share 2",
+    ),
+    *(
+        (
+            lambda window=window: nn.dot_product_attention(
+                *normal(3, 2, 4, 1, 5), local_window_size=window
+            ),
+            ArgumentError,
+            "local_window_size of one or two whole numbers",
+        )
+        for window in (-1, (1, 2, 3), (0.5, 1))
     ),
     (lambda: nn.rotary(normal(3, 1, 5), np.arange(3)), ShapeError, "H even"),
     (

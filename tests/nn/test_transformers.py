@@ -81,7 +81,9 @@ def test_training_drops_and_needs_a_key():
     np.testing.assert_allclose(found, layer(x, training=False), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("options", [{}, {"rotary": True, "num_kv_heads": 1}])
+@pytest.mark.parametrize(
+    "options", [{}, {"rotary": True, "num_kv_heads": 1}, {"local_window_size": (2, 0)}]
+)
 def test_a_cache_gives_step_by_step_what_all_rows_give_at_once(options):
     layer = nn.MultiHeadAttention(KEY, 3, 6, dtype="f64", **options)
     whole = layer(X, is_causal=True)
@@ -95,6 +97,14 @@ def test_a_cache_gives_step_by_step_what_all_rows_give_at_once(options):
     np.testing.assert_allclose(np.concatenate(rows, 1), whole, rtol=1e-11, atol=1e-12)
     assert cache["index"] == 5 and not cache["key"][:, 5:].any()
     assert cache["key"].shape == (2, 7, options.get("num_kv_heads", 3), 2)
+
+
+def test_a_layer_with_a_local_window_sees_no_further():
+    layer = nn.MultiHeadAttention(KEY, 3, 6, dtype="f64", local_window_size=1)
+    changed = X.copy()
+    changed[:, 0] += 1
+    same = np.isclose(layer(X), layer(changed)).all((0, 2))
+    assert same.tolist() == [False, False, True, True, True]
 
 
 def test_rotary_attention_depends_on_distances():

@@ -86,6 +86,7 @@ LORA = nn.LoRA(KEY, LINEAR, 2, alpha=3.0)
 LORA.lora_b = (RNG.normal(size=(2, 5)),)
 VECTORS = nn.SpectralNorm(LINEAR).init()
 LAYERS["LoRA"] = (LORA, ROWS, adapted)
+LAYERS["Recompute"] = (nn.Recompute(LAYERS["MLP"][0]), ROWS)
 LAYERS["WeightNorm"] = (nn.WeightNorm(LINEAR), ROWS)
 LAYERS["SpectralNorm"] = (
     nn.SpectralNorm(LINEAR),

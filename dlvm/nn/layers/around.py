@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dlvm.base.errors import UserError
-from dlvm.dsl.derive.derivatives import stop_gradient
+from dlvm.dsl.derive.derivatives import check_policy, checkpoint, stop_gradient
+from dlvm.dsl.flow.control import in_trace
 from dlvm.dsl.trace.configuration import static
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.kinds import shown
@@ -206,6 +207,32 @@ class SpectralNorm(Layer):
 
     def _unit(self, x: Any) -> Any:
         return xp.divide(x, xp.maximum(xp.sqrt(xp.sum(xp.multiply(x, x))), self.eps))
+
+
+@dataclass(init=False, eq=False, repr=False)
+class Recompute(_Around):
+    """A layer whose inner values the derivative computes again instead of keeping them.
+
+    It is ``dlvm.checkpoint`` as a layer, and ``policy`` says which values are kept all the same.
+    """
+
+    policy: str = static()
+
+    @facing_users
+    def __init__(self, layer: Any, policy: str = "nothing") -> None:
+        """Sets the layer inside."""
+        check_policy(policy)
+        self.layer, self.policy = layer, policy
+
+    def __call__(self, x: Any, *args: Any, **options: Any) -> Any:
+        """What the layer gives; a derivative keeps ``x`` and what the policy says."""
+        if not in_trace():
+            return self.layer(x, *args, **options)
+
+        def run(layer: Any, x: Any) -> Any:
+            return layer(x, *args, **options)
+
+        return checkpoint(run, self.policy)(self.layer, x)
 
 
 def _norms(v: Any, axis: int) -> Any:

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 from dlvm.base.errors import UserError
+from dlvm.dsl.trace.configuration import static
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.operands import plain, shape_of
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.words.namespace import xp
 from dlvm.nn.activations import relu
-from dlvm.nn.attention import multi_head_attention
+from dlvm.nn.attention import Window, multi_head_attention
 from dlvm.nn.initializers import glorot_uniform, zeros
 
 from .basic import Dropout, LayerNorm, Linear, keys_of
@@ -27,7 +28,8 @@ class MultiHeadAttention(Layer):
     """``multi_head_attention`` of rows of some features, with a bias in each projection.
 
     ``num_kv_heads``, which divides ``num_heads``, lets several heads share keys and values.
-    ``rotary`` rotates queries and keys by angles that grow with their positions.
+    ``rotary`` rotates queries and keys by angles that grow with their positions. A position sees
+    those within ``local_window_size``, which is that of ``dot_product_attention``.
     """
 
     query: dict[str, Any]
@@ -35,6 +37,7 @@ class MultiHeadAttention(Layer):
     value: dict[str, Any]
     out: dict[str, Any]
     rotary: bool
+    local_window_size: int | tuple[int, int] | None = static()
 
     @facing_users
     def __init__(
@@ -46,6 +49,7 @@ class MultiHeadAttention(Layer):
         dtype: Any = "f32",
         num_kv_heads: int | None = None,
         rotary: bool = False,
+        local_window_size: Window = None,
     ) -> None:
         """Sets the initial parameters."""
         if num_heads < 1 or features % num_heads:
@@ -60,7 +64,7 @@ class MultiHeadAttention(Layer):
         fewer = (features, shared, features // num_heads)
         self.query = _projection(keys[0], apart, bias, dtype)
         self.key, self.value = (_projection(k, fewer, bias, dtype) for k in keys[1:3])
-        self.rotary = rotary
+        self.rotary, self.local_window_size = rotary, local_window_size
         together = glorot_uniform()(keys[3], (features, features), dtype)
         self.out = {"kernel": _owned(together, (*apart[1:], features))}
         self.out |= {"bias": zeros(None, (features,), dtype)} if bias else {}
@@ -104,6 +108,7 @@ class MultiHeadAttention(Layer):
         """
         params = {"query": self.query, "key": self.key, "value": self.value, "out": self.out}
         options: dict[str, Any] = {"is_causal": is_causal, "cache": cache}
+        options["local_window_size"] = self.local_window_size
         if self.rotary:
             first = 0 if cache is None else cache["index"]
             options["positions"] = xp.add(xp.arange(shape_of(plain(query))[-2]), first)
