@@ -102,10 +102,8 @@ def truncated_normal(
 
     @facing_users
     def init(key: Any, shape: Sequence[int], dtype: Any = dtype) -> Any:
-        ends = (math.erf(x / math.sqrt(2)) for x in (lower, upper))
-        evenly = _random("uniform")(key, tuple(shape), dtype, *ends)
-        found = xp.multiply(xp.erfinv(evenly), math.sqrt(2))
-        return xp.multiply(xp.clip(found, lower, upper), stddev)
+        found = _random("truncated_normal")(key, lower, upper, tuple(shape), known_dtype(dtype))
+        return xp.multiply(found, stddev)
 
     return init
 
@@ -137,8 +135,8 @@ def variance_scaling(
 def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = "f32") -> Initializer:
     """``scale`` times matrices whose columns, or rows if these are fewer, are orthonormal.
 
-    They are evenly distributed over all such matrices (Saxe et al., 2014): the Q of normal numbers,
-    with the signs of the diagonal of R. All axes but ``column_axis`` count rows together.
+    They are those of ``dlvm.random.orthogonal`` (Saxe et al., 2014). All axes but ``column_axis``
+    count rows together.
     """
 
     @facing_users
@@ -153,14 +151,10 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = "f32") -> I
             )
         columns = sizes[column_axis]
         rows = math.prod(sizes) // max(columns, 1)
-        kind = known_dtype(dtype)
-        drawn = _random("normal")(key, (max(rows, columns), min(rows, columns)), kind.compute)
-        q, r = named("linalg.qr")(drawn)
-        q = xp.multiply(q, xp.where(xp.less(named("linalg.diagonal")(r), 0), -1, 1))
-        q = q if rows > columns else xp.permute_dims(q, (1, 0))
+        q = _random("orthogonal")(key, rows, (), known_dtype(dtype), columns)
         rest = tuple(n for i, n in enumerate(sizes) if i != column_axis % len(sizes))
         found = xp.moveaxis(xp.reshape(q, (*rest, columns)), -1, column_axis)
-        return xp.copy(xp.astype(xp.multiply(found, scale), kind))
+        return xp.copy(xp.multiply(found, scale))
 
     return init
 

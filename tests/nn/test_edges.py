@@ -370,6 +370,20 @@ def test_orthogonal_weights_keep_lengths(shape, axis):
     assert nn.initializers.orthogonal()(KEY, shape, "f16").dtype == np.float16
 
 
+@pytest.mark.parametrize("shape", [(3, 3), (4, 2), (2, 4)])
+def test_orthogonal_weights_are_the_matrices_that_are_drawn_without_a_layer(shape):
+    drawn = dlvm.random.orthogonal(KEY, shape[0], (), "f64", shape[1])
+    np.testing.assert_array_equal(nn.initializers.orthogonal(2.0)(KEY, shape, "f64"), 2 * drawn)
+
+
+@pytest.mark.parametrize("dtype", ["f16", "f32", "f64"])
+def test_truncated_normal_weights_are_the_numbers_that_are_drawn_without_a_layer(dtype):
+    drawn = dlvm.random.truncated_normal(KEY, -1.0, 1.5, (50,), dtype)
+    init = nn.initializers.truncated_normal(2.0, lower=-1.0, upper=1.5)
+    np.testing.assert_array_equal(init(KEY, (50,), dtype), 2 * drawn)
+    assert init(KEY, (50,), dtype).dtype == drawn.dtype
+
+
 def test_orthogonal_matrices_have_no_side():
     keys = dlvm.random.split(KEY, 400)
     found = dlvm.vmap(lambda key: nn.initializers.orthogonal()(key, (2, 2)))(keys)
