@@ -125,6 +125,29 @@ def test_every_layer_is_equal_as_trees_are():
     assert all(cls.__eq__ is Layer.__eq__ for cls in (*layers, *Layer.__subclasses__()))
 
 
+@dataclass
+class Scaled(nn.Linear):
+    """A layer of a user, whose decorator says nothing of equality."""
+
+    factor: float = 1.0
+
+
+@dataclass
+class Contrary(nn.Linear):
+    """A layer of a user with an equality of its own."""
+
+    def __eq__(self, other: object) -> bool:
+        return self is not other
+
+
+def test_a_layer_of_a_user_is_equal_as_trees_are_or_as_it_says():
+    one, same = (Scaled(np.ones((2, 3)), np.ones(3), 2.0) for _ in range(2))
+    assert one == same and one != Scaled(np.ones((2, 3)), np.zeros(3), 2.0)
+    assert one != Scaled(np.ones((2, 3)), np.ones(3), 3.0)
+    assert one != nn.Linear(KEY, 2, 3)
+    assert Contrary(np.ones((2, 3)), None) == one
+
+
 # -- what is refused -------------------------------------------------------------------------------
 
 

@@ -30,6 +30,7 @@ _MANY = 4000
 _IMPLICIT = {
     *("__init__", "__new__", "__post_init__", "__repr__", "__str__", "__del__", "__hash__"),
     "__annotations__",
+    "__init_subclass__",
 }
 
 

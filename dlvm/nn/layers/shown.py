@@ -15,9 +15,17 @@ WIDTH = 100
 class Layer:
     """The base of layers: its ``repr`` shows the types of parameters, and not their elements.
 
-    Layers are equal as ``dlvm.tree.equal`` says, so they are dataclasses with ``eq=False``: others
-    compare tuples of their fields, for which arrays have no answer.
+    Layers are equal as ``dlvm.tree.equal`` says. A dataclass would compare tuples of fields, for
+    which arrays have no answer, so layers of this package are dataclasses with ``eq=False``, and
+    the class of a user gets the equality before the decorator sees it.
     """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if not cls.__module__.startswith(
+            "dlvm."
+        ):  # a staged call reads what a class has of its own
+            cls.__eq__ = cls.__eq__
 
     def __eq__(self, other: object) -> bool:
         return equal(self, other) if type(self) is type(other) else NotImplemented
