@@ -65,6 +65,28 @@ def test_every_name_of_ours_exists_and_takes_the_options_shown(theirs: str, ours
             inspect.signature(function).bind_partial(*call.args, **given)
 
 
+ROOMS = {"torch.nn": dlvm.nn, "nnx": dlvm.nn, "torch.optim": dlvm.optim, "optax": dlvm.optim}
+
+
+def asked() -> list[tuple[Any, str]]:
+    """Names of layers, losses and optimisers in the table, each with the module to ask for it."""
+    found = re.findall(
+        rf"`({'|'.join(map(re.escape, ROOMS))})\.(\w+)[`(]", " ".join(x for x, _ in rows())
+    )
+    return sorted({(room, name) for room, name in found if name[0].isalpha()})
+
+
+@pytest.mark.parametrize(("room", "name"), asked())
+def test_a_name_of_theirs_is_ours_or_its_error_leads_on(room: str, name: str):
+    module = ROOMS[room]
+    if name in module.__all__:
+        return
+    with pytest.raises(dlvm.UserError) as error:
+        getattr(module, name)
+    remedy = str(error.value).partition("help: ")[2]
+    assert remedy and "lists the names" not in remedy and "did you mean" not in remedy
+
+
 @pytest.mark.parametrize("name", ["dlvm.nn.no_such_layer", "dlvm.no_such_name"])
 def test_a_name_that_does_not_exist_is_found_out(name: str):
     with pytest.raises((AttributeError, dlvm.UserError)):

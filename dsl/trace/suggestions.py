@@ -38,9 +38,9 @@ def reader(module: str, has: Sequence[str]) -> tuple[Callable[[str], Any], Calla
 
 def unknown(module: str, name: str, has: Iterable[str] = ()) -> UnknownName:
     """The error for a name that a module of dlvm does not have."""
-    there = f"write dlvm.{name}" if module != "dlvm" and _is_there(name) else None
     advice = ADVICE.get(f"{module.removeprefix('dlvm.')}.{name}")
-    remedy = there or advice or instead(name) or near(name, {f"{module}.{n}": n for n in has})
+    there = f"write dlvm.{name}" if module != "dlvm" and _is_there(name) else None
+    remedy = advice or there or instead(name) or near(name, {f"{module}.{n}": n for n in has})
     return UnknownName(
         f"module {module!r} has no attribute {name!r}",
         origin=user_origin(),

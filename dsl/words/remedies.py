@@ -9,6 +9,31 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+LOSSES = {
+    "MSE": "mse_loss",
+    "L1": "l1_loss",
+    "Huber": "huber_loss",
+    "SmoothL1": "smooth_l1_loss",
+    "KLDiv": "kl_div",
+    "CTC": "ctc_loss",
+    "CrossEntropy": "cross_entropy",
+    "BCEWithLogits": "binary_cross_entropy_with_logits",
+    "GaussianNLL": "gaussian_nll_loss",
+    "PoissonNLL": "poisson_nll_loss",
+}
+TITLED = (
+    *("SGD", "Adam", "AdamW", "Adamax", "Adadelta", "Adafactor", "Adagrad", "RAdam", "RMSprop"),
+    *("LBFGS", "Lion", "Muon"),
+)
+RATES = {
+    "CosineAnnealing": "cosine_decay_schedule",
+    "OneCycle": "cosine_onecycle_schedule",
+    "Step": "exponential_decay",
+    "Exponential": "exponential_decay",
+    "Linear": "linear_schedule",
+    "Sequential": "join_schedules",
+}
+
 OURS = {
     "concatenate": "concat",
     "amax": "max",
@@ -88,9 +113,26 @@ OURS = {
     "multi_transform": "optim.partition",
     "MultiSteps": "optim.accumulate",
     "apply_updates": "optim.apply",
-    "SGD": "optim.sgd",
-    "Adam": "optim.adam",
-    "AdamW": "optim.adamw",
+    **{f"{name}Loss": f"nn.{ours}" for name, ours in LOSSES.items()},
+    **{f"{name}Cell": f"nn.{name.lower()}_cell" for name in ("RNN", "GRU", "LSTM")},
+    "Embed": "nn.Embedding",
+    "Dense": "nn.Linear",
+    "MultiHeadDotProductAttention": "nn.MultiHeadAttention",
+    **dict.fromkeys(("LoRALinear", "LoRAParam"), "nn.LoRA"),
+    "weight_norm": "nn.WeightNorm",
+    "spectral_norm": "nn.SpectralNorm",
+    "tabulate": "nn.summary",
+    "CosineSimilarity": "nn.cosine_similarity",
+    "UpsamplingBilinear2d": "nn.Upsample",
+    **{name: f"optim.{name.lower()}" for name in TITLED},
+    **{f"{name}LR": f"optim.{ours}" for name, ours in RATES.items()},
+    "GradScaler": "optim.loss_scale",
+    "clip_grad_norm_": "optim.clip_by_global_norm",
+    "clip_grad_value_": "optim.clip",
+    "sigmoid_binary_cross_entropy": "nn.binary_cross_entropy_with_logits",
+    "softmax_cross_entropy_with_integer_labels": "nn.cross_entropy",
+    "squared_error": "nn.mse_loss",
+    "value_and_grad_from_state": "value_and_grad",
     "ReduceLROnPlateau": "optim.reduce_on_plateau",
 }
 """Names in NumPy, ``math`` and other libraries, and our names for the same functions."""
@@ -111,6 +153,8 @@ PAIRS = (
 )
 CALLED = "call it outside of staged functions and pass the result"
 COUNTED = "it needs shapes that depend on data: call it on the results of a call"
+STACKED = "write a list of dlvm.nn.TransformerEncoderLayer, or of decoder layers, and a loop"
+OTHER = "take dlvm.optim.adamw, or write an init and an update of your own"
 ADVICE = {
     **{name: f"it needs shapes that depend on data; {why}" for name, why in UNSIZED.items()},
     **{name: PAIRS.format(name, name) for name in ("eig", "eigvals")},
@@ -132,6 +176,25 @@ ADVICE = {
     **dict.fromkeys(("array2string", "array_repr", "array_str"), "dlvm.print writes in each call"),
     **dict.fromkeys(("argnums", "static_argnums"), "options of ours are wrt= and static="),
     **dict.fromkeys(("device_put", "device", "cuda"), "arrays are NumPy's, so leave it out"),
+    # layers and optimisers
+    "nn.Module": "write a dataclass with a call, whose fields are parameters and layers",
+    **dict.fromkeys(("nn.Parameter", "nn.Param"), "write the array as a field of a dataclass"),
+    **dict.fromkeys(("ModuleList", "ModuleDict"), "write a list or a dict as a field"),
+    "nn.remat": "write dlvm.nn.Recompute(layer), or dlvm.checkpoint(f) for a function",
+    "nn.split": "a layer is a tree: dlvm.tree.partition(net, filter) gives a part and the rest",
+    "nn.merge": "write dlvm.tree.combine(part, rest)",
+    "Rngs": "write keys = dlvm.random.split(dlvm.random.key(0), count)",
+    **dict.fromkeys(("TransformerEncoder", "TransformerDecoder", "Transformer"), STACKED),
+    **dict.fromkeys(("BCELoss", "NLLLoss", "nll_loss"), "pass logits: their loss keeps digits"),
+    "PixelShuffle": "reshape the channels, permute the axes and reshape again",
+    **dict.fromkeys(("ZeroPad2d", "ReflectionPad2d"), "write dlvm.pad(x, widths, mode)"),
+    **dict.fromkeys(("nadam", "NAdam"), "write dlvm.optim.adam(rate, nesterov=True)"),
+    "nadamw": "write dlvm.optim.adamw(rate, nesterov=True)",
+    "softmax_cross_entropy": "write dlvm.nn.cross_entropy(logits, labels)",
+    "incremental_update": "write dlvm.tree.map(lambda x, y: x + step * (y - x), slow, params)",
+    "lookahead": "keep slow weights beside the fast ones, and mix them every few steps",
+    **dict.fromkeys(("rprop", "Rprop"), "take dlvm.optim.lbfgs for whole batches"),
+    **dict.fromkeys(("sm3", "yogi", "fromage", "novograd", "schedule_free"), OTHER),
     "pmap": "dlvm.vmap(f) runs side by side; threads= of dlvm.function says on how many threads",
     "lax": "loops and branches are dlvm.scan, dlvm.fori_loop, dlvm.while_loop and dlvm.cond",
     "numpy": "call NumPy's functions, or those of dlvm: dlvm.sum(x)",
