@@ -112,3 +112,22 @@ def test_what_the_line_search_needs_is_told():
         optim.minimize(rosenbrock, {"n": 3})
     with pytest.raises(UserError, match="memory_size"):
         optim.lbfgs(memory_size=0)
+
+
+def test_a_function_of_other_arguments_is_refused_with_those_it_is_called_with():
+    start = np.zeros(2)
+    with pytest.raises(dlvm.CallError, match=r"called with \(params\): missing .* 'y'"):
+        optim.minimize(lambda x, y: (x * y).sum(), start)
+    with pytest.raises(dlvm.CallError, match=r"called with \(params, arg0\): too many positional"):
+        optim.minimize(lambda x: (x * x).sum(), start, 1.0)
+    with pytest.raises(dlvm.CallError, match=r"called with \(params\)"):
+        dlvm.function(lambda x: optim.minimize(lambda x, y: (x * y).sum(), x))(start)
+
+
+@pytest.mark.parametrize("args", [(), (1.0,)])
+def test_an_error_of_the_function_is_the_users_own(args):
+    def failing(x, *args):
+        raise TypeError("of the user")
+
+    with pytest.raises(TypeError, match=r"^of the user$"):
+        optim.minimize(failing, np.zeros(2), *args)

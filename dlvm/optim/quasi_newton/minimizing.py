@@ -10,6 +10,7 @@ from dlvm.dsl.flow.control import in_trace
 from dlvm.dsl.flow.loops import while_loop
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.trees import flatten
+from dlvm.dsl.words.calling import called
 from dlvm.dsl.words.namespace import xp
 from dlvm.optim.combining import apply
 
@@ -48,25 +49,26 @@ def minimize(
     """
 
     def program(fn: Callable[..., Any]) -> Callable[..., Any]:
-        def of(params: Any, args: tuple[Any, ...], steps: Any, tol: Any) -> Minimum:
+        def of(params: Any, steps: Any, tol: Any, *args: Any) -> Minimum:
             return _run(fn, params, args, steps, tol, memory_size)
 
         return of
 
     layout("minimize", params)
     if in_trace():
-        return program(fn)(params, args, steps, tol)
+        return program(fn)(params, steps, tol, *args)
     staged = derived_once("minimize", fn, ("minimize", memory_size), program)
-    return Minimum(*staged(params, args, steps, tol))
+    return Minimum(*staged(params, steps, tol, *args))
 
 
 def _run(
     fn: Callable[..., Any], params: Any, args: tuple[Any, ...], steps: Any, tol: Any, memory: int
 ) -> Minimum:
     optimizer = lbfgs(memory)
+    takes = ", ".join(("params", *(f"arg{i}" for i in range(len(args)))))
 
     def loss(params: Any) -> Any:
-        return fn(params, *args)
+        return called("minimize: the function", takes, fn, params, *args)
 
     def size(state: LbfgsState) -> Any:
         return largest(flatten(state.grad)[0])
