@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as xml
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+import dlvm
 from benchmarks import apart, calls
 from benchmarks.__main__ import line
 from benchmarks.cases import cases
+from benchmarks.formulas import formulas
+from benchmarks.formulas import row as seconds_of
 from benchmarks.neighbours import CONTENDERS, measure, row
 from benchmarks.onnx_words import model
 from benchmarks.peers import cpp_compiler, with_dlvm, with_numpy
@@ -121,3 +125,12 @@ def test_what_runs_apart_is_timed_there():
 
 def test_what_runs_apart_is_raced():
     assert set(apart.PROGRAMS) <= {c.name for c in cases(quick=True)}
+
+
+def test_functions_of_sympy_stand_beside_those_of_lambdify_and_give_the_same():
+    effort = Effort(1, 1e-4)
+    for formula in formulas(quick=True):
+        assert set(seconds_of(formula, effort)) == {"dlvm", "lambdify", "cse"}
+    wrong = replace(formula, ours=dlvm.from_sympy(2 * formula.expr, [*formula.symbols]))
+    with pytest.raises(AssertionError, match="6x6 mass matrix of an arm by lambdify"):
+        seconds_of(wrong, effort)
