@@ -1,6 +1,7 @@
 """What functions of other array libraries are told that get a staged value, by their own protocols.
 
 JAX asks a value that it does not know for ``__jax_array__``, PyTorch for ``__torch_function__``.
+optax computes by JAX.
 """
 
 from __future__ import annotations
@@ -11,14 +12,18 @@ from typing import Any
 
 from dlvm.base.errors import StagedTypeError, UserError
 from dlvm.dsl.words.names import lookup
-from dlvm.dsl.words.origins import WRAPPERS, calls_in
+from dlvm.dsl.words.origins import WRAPPERS, builders_in, calls_in
 from dlvm.dsl.words.remedies import CALLED
 
 from .scopes import user_origin
-from .suggestions import instead
+from .suggestions import has_room, instead
 
 OPERATORS = ("deferring_binary_op", "_operator_")
 """How functions of JAX begin that are operators, which ask and then leave the value to us."""
+
+AROUND = ("chain", "with_extra_args_support")
+"""Functions of optax that call parts of an optimiser and compute nothing."""
+SAME = "optimisers and schedules of dlvm.optim have the names and arguments of optax"
 
 
 class JaxArray:
@@ -31,8 +36,25 @@ class JaxArray:
         frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
         if x is None or _home_of(frame) != "jax" or frame.f_code.co_name.startswith(OPERATORS):
             raise AttributeError("__jax_array__")
+        if (of_optax := _unstaged_by_optax(x)) is not None:
+            raise of_optax
         called = [name.rpartition(".")[2] for name in calls_in("jax")]
         raise _unstaged(x, "jax", next((n for n in called if n not in WRAPPERS), ""))
+
+
+def _unstaged_by_optax(x: Any) -> StagedTypeError | None:
+    """The error where optax called JAX: it names the function of ours in place of optax's."""
+    built, origin = builders_in("optax", ("jax", "chex"))
+    parts = [name for name in built if name not in AROUND]
+    if not parts:
+        return None
+    ours = next((name for name in parts if has_room("optim", name)), None)
+    name = ours or parts[-1]
+    return StagedTypeError(
+        f"optax's {name} can't be staged: it does not know {x.describe()}",
+        origin=origin,
+        remedy=f"write dlvm.optim.{ours}; {SAME}" if ours else instead(name) or CALLED,
+    )
 
 
 def wrapped(error: Exception) -> UserError | None:

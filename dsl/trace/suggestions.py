@@ -56,9 +56,14 @@ def instead(name: str) -> str | None:
 
 def _elsewhere(name: str) -> str | None:
     """The function that has this name in another module, or under another name in a library."""
-    room = next((r for r in ROOMS if name in _names_of(f"dlvm.{r}")), None)
+    room = next((r for r in ROOMS if has_room(r, name)), None)
     other = f"{room}.{name}" if room else OURS.get(name)
     return f"dlvm.{other}" if other and _is_there(other) else None
+
+
+def has_room(room: str, name: str) -> bool:
+    """Whether a module of dlvm lists a name."""
+    return name in _names_of(f"dlvm.{room}")
 
 
 def _is_there(name: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from types import CodeType, FrameType, TracebackType
 
 from dlvm.base.errors import Origin, UserError
@@ -103,6 +103,21 @@ def calls_in(library: str) -> list[str]:
             found.append(_name_of(frame))
         frame = frame.f_back
     return found[::-1]
+
+
+def builders_in(library: str, others: Collection[str]) -> tuple[list[str], Origin | None]:
+    """The public functions of a library that made those that run now, from the innermost.
+
+    With them comes the line that called the library. Frames of ``others`` may lie in between.
+    """
+    frame, found = sys._getframe(1), list[str]()  # pyright: ignore[reportPrivateUsage]
+    while frame is not None and (
+        is_internal(frame) or any(_is_of(frame, x) for x in (library, *others))
+    ):
+        if _is_of(frame, library):
+            found.append(frame.f_code.co_qualname.partition(".")[0])
+        frame = frame.f_back
+    return found, Origin(frame.f_code.co_filename, frame.f_lineno) if frame is not None else None
 
 
 def _is_of(frame: FrameType, library: str) -> bool:

@@ -94,6 +94,42 @@ def clamp(x):
 """
 
 
+OPTAX = """
+import sys
+
+def _computed(x):
+    return sys.modules["jax.numpy"].sin(x)
+
+def cosine_decay_schedule(rate, steps):
+    def schedule(count):
+        return rate * _computed(count)
+    return schedule
+
+def scale_by_adam():
+    return Transformation(lambda updates, state, params=None: (_computed(updates), state))
+
+def scale_by_novograd():
+    return Transformation(lambda updates, state, params=None: (_computed(updates), state))
+
+def chain(*parts):
+    def update_fn(updates, state, params=None):
+        for part in parts:
+            updates, state = part.update(updates, state, params)
+        return updates, state
+    return Transformation(update_fn)
+
+def apply_updates(params, updates):
+    return _computed(params)
+
+class Transformation:
+    def __init__(self, update):
+        self.update = update
+
+    def init(self, params):
+        return ()
+"""
+
+
 def stand_in(name: str, text: str) -> Any:
     """A module of this name; its frames are of the library, as those of the real one."""
     module = types.ModuleType(name)
@@ -122,6 +158,38 @@ def test_a_function_of_jax_is_told_by_the_name_of_ours(jnp: Any):
         dlvm.function(lambda x: jnp.logical_fusion(x))(X)
     with pytest.raises(TypeError, match=r"test_libraries\.py"):
         dlvm.function(lambda x: jnp.sin(x))(X)
+
+
+@pytest.fixture
+def optax(jnp: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    module = stand_in("optax", OPTAX)
+    monkeypatch.setitem(sys.modules, "optax", module)
+    return module
+
+
+def stepped(optimizer: Any) -> Any:
+    state = optimizer.init(X)
+    return dlvm.function(lambda g, s: optimizer.update(g, s, X))(X, state)
+
+
+def test_optimisers_and_schedules_of_optax_are_told_by_the_names_of_ours(optax: Any):
+    adam = optax.chain(optax.scale_by_adam())
+    for optimizer in (adam, dlvm.optim.chain(dlvm.optim.clip(1.0), adam)):
+        with pytest.raises(UserError, match="optax's scale_by_adam can't be staged") as caught:
+            stepped(optimizer)
+        assert "help: write dlvm.optim.scale_by_adam; optimisers" in str(caught.value)
+        assert "--> test_libraries.py" in str(caught.value)
+    rate = optax.cosine_decay_schedule(0.1, 10)
+    for made in (dlvm.optim.adam, dlvm.optim.scale_by_schedule):
+        with pytest.raises(UserError, match=r"help: write dlvm\.optim\.cosine_decay_schedule"):
+            stepped(made(rate))
+
+
+def test_what_only_optax_has_is_told_by_its_name(optax: Any):
+    with pytest.raises(UserError, match=r"optax's scale_by_novograd can't(?s:.*)help: call it out"):
+        stepped(optax.chain(optax.scale_by_novograd()))
+    with pytest.raises(UserError, match=r"optax's apply_updates can't(?s:.*)dlvm\.optim\.apply"):
+        dlvm.function(lambda x: optax.apply_updates(x, x))(X)
 
 
 def test_a_function_of_torch_is_told_by_the_name_of_ours(torch: Any):
