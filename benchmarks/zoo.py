@@ -36,7 +36,7 @@ USUAL = ((1, 64, 96), (2, 96, 64), (1, 128, 128))
 """What the open sizes of a model are, one after the other."""
 KNOWN: Mapping[str, Sequence[Any]] = {
     "ch_PP-OCRv4_rec_infer": ((1, 48, 96), (2, 48, 160), (1, 48, 320)),
-    "silero_vad": ({"sr": 16000, "input": 576}, {"sr": 16000, "input": 576, "None": 3}),
+    "silero_vad": ({"sr": 16000, "input": 512}, {"sr": 16000, "input": 512, "None": 3, "state": 3}),
     "common": ((64,), (96,), (160,)),
 }
 """The same of models that take no other ones, or numbers by name, by the start of their name."""
@@ -140,22 +140,27 @@ def losses(model: Any, given: Mapping[str, Any]) -> list[float]:
     """The losses of some steps of Adam that pull all outputs towards zero."""
     dlvm = importlib.import_module("dlvm")
 
-    def loss(weights: Any, given: Any) -> Any:
-        floats = [x for x in model.function(weights, **given) if np.dtype(x.dtype).kind == "f"]
+    fixed = {v.name: given[v.name] for v in model.inputs if v.static}  # as the sampling rate
+    inputs = {name: x for name, x in given.items() if name not in fixed}
+
+    def loss(weights: Any, inputs: Any) -> Any:
+        floats = [
+            x for x in model.function(weights, **fixed, **inputs) if np.dtype(x.dtype).kind == "f"
+        ]
         return sum(dlvm.mean(x * x) for x in floats)
 
     optimiser = dlvm.optim.adam(1e-4)
 
     @dlvm.function
-    def step(weights: Any, state: Any, given: Any) -> Any:
-        value, slopes = dlvm.value_and_grad(loss)(weights, given)
+    def step(weights: Any, state: Any, inputs: Any) -> Any:
+        value, slopes = dlvm.value_and_grad(loss)(weights, inputs)
         updates, state = optimiser.update(slopes, state, weights)
         return value, dlvm.optim.apply(weights, updates), state
 
     weights = dict(model.weights)
     state, found = optimiser.init(weights), list[float]()
     for _ in range(STEPS):
-        value, weights, state = step(weights, state, given)
+        value, weights, state = step(weights, state, inputs)
         found.append(float(value))
     return found
 
