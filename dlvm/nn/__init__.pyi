@@ -109,7 +109,7 @@ def dense(x: Operand, w: Operand, b: Operand | None = None) -> Array:
 def dice_loss(predictions: Operand, targets: Operand, *, class_weights: Operand | None = None, smooth: float = 1.0, alpha: float = 0.5, beta: float = 0.5, apply_softmax: bool = True, ignore_background: bool = False, axis: int | tuple[int, ...] | None = None, reduction: str = 'none') -> Array:
     """For each example, ``1 - overlap`` of probabilities and targets, averaged over classes."""
 
-def dot_product_attention(query: Operand, key: Operand, value: Operand, bias: Operand | None = None, mask: Operand | None = None, *, scale: Operand | None = None, is_causal: bool = False, query_seq_lengths: Any = None, key_value_seq_lengths: Any = None, local_window_size: Window = None) -> Array:
+def dot_product_attention(query: Operand, key: Operand, value: Operand, bias: Operand | None = None, mask: Operand | None = None, *, scale: Operand | None = None, is_causal: bool = False, query_seq_lengths: Operand | None = None, key_value_seq_lengths: Operand | None = None, local_window_size: Window = None) -> Array:
     """``softmax(query @ key.T * scale + bias) @ value`` for each head of each example."""
 
 def dropout(key: Operand, x: Operand, rate: Operand, training: bool = True) -> Array:
