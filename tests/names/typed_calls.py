@@ -13,6 +13,17 @@ class Tensor:
         return X
 """
 
+OPTAX = """
+import types
+jnp, optax = types.ModuleType("jax.numpy"), types.ModuleType("optax")
+optax.jnp = jnp
+for module, text in (
+    (jnp, "def sin(x):\\n    return x.__jax_array__()"),
+    (optax, "def cosine_decay_schedule(rate, steps):\\n    return lambda count: jnp.sin(count)"),
+):
+    exec(compile(text, f"/site-packages/{module.__name__}.py", "exec"), module.__dict__)
+"""
+
 OPTIONS = (
     Script("dlvm._nothing", r"(dir\(dlvm\))", "'sum' in {0}", "True"),
     Script("dlvm.nn.nothing", r"(dir\(dlvm\.nn\)) lists the names", "'relu' in {0}", "True"),
@@ -283,6 +294,12 @@ ARGUMENTS = (
         r"with (dlvm\.astype.*)",
         "labels = np.array([0.0, 1.0])\ndlvm.nn.cross_entropy(M, {0})",
         "[np.log(np.exp(r).sum()) - r[i] for i, r in enumerate(M)]",
+    ),
+    Script(
+        f"{OPTAX}\ndlvm.function(lambda n: optax.cosine_decay_schedule(0.5, 10)(n))(5)",
+        r"write (dlvm\.optim\.cosine_decay_schedule)",
+        "dlvm.function(lambda n: {0}(0.5, 10)(n))(5)",
+        "0.25",
     ),
     Script(
         f"{TENSOR}\ndlvm.function(lambda x: x * 2)(Tensor())",
