@@ -270,6 +270,7 @@ OTHERS: dict[str, str] = {
     "gen.schedule.folding.PLAIN": "limits the code of a kernel",
     "gen.schedule.folding.MOST": "limits the code of a kernel",
     "gen.schedule.folding.SOME": "limits the code of a kernel",
+    "gen.schedule.planner.LONG_BODY": "limits the code of a kernel",
     "opt.beforehand.DEEP": "limits the time of a compile",
     "opt.algebra.sums.cancelling.HALF": "the condition of a law",
     "opt.algebra.solves.semidefinite.DEPTH": "limits the time of a compile",
