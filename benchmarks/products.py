@@ -33,7 +33,7 @@ from dlvm.gen.llvm.binding import Library, object_code
 from dlvm.gen.lower.products import TILE
 from dlvm.gen.products.objects import Generic, use
 from dlvm.gen.products.panels import WORDS
-from dlvm.gen.runtime import pool, tape
+from dlvm.gen.runtime import call_words, pool
 from dlvm.gen.text.module import Text, attributes
 from dlvm.ir import F32, F64, Array, DType
 from dlvm.target import Target
@@ -100,10 +100,11 @@ end:
         k = x.shape[0] if self.transposed[0] else x.shape[1]
         facts = dict(m=m, n=n, k=k, x=x.ctypes.data, y=y.ctypes.data, out=out.ctypes.data)
         steps = {"x.step": x.shape[1], "y.step": y.shape[1], "out.step": n}
-        context = np.zeros(tape.WORDS, np.int64)
+        context = np.zeros(call_words.WORDS, np.int64)
         facts["context"] = context.ctypes.data
         call = np.array([{**facts, **steps}.get(word, 0) for word in WORDS], np.int64)
-        context[tape.POOL], context[tape.THREADS] = pool.address(self.threads), self.threads
+        context[call_words.POOL] = pool.address(self.threads)
+        context[call_words.THREADS] = self.threads
         return lambda times: self._repeat(context.ctypes.data, call.ctypes.data, times)  # type: ignore
 
 
