@@ -28,8 +28,8 @@ from dlvm.ir import (
     Value,
     zeros,
 )
-from dlvm.ir.dims import at_least
 from dlvm.ir.rewrite import Env, mapped
+from dlvm.ir.sizes.dims import at_least
 from dlvm.ops import (
     And,
     Assert,

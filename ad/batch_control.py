@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dlvm.ir import BOOL, Dim, Function, FunctionRef, Op, TensorType, Value, splat
-from dlvm.ir.dims import symbol, symbols
 from dlvm.ir.rewrite import types_of
+from dlvm.ir.sizes.dims import symbol, symbols
 from dlvm.ir.verify import unify
 from dlvm.ops import Call, Checkpoint, Kernel, Permute, Recompute, Scan
 

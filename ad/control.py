@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from dlvm.base.errors import UserError
 from dlvm.ir import BOOL, Builder, Function, FunctionRef, Op, Param, TensorType, Value, zeros
-from dlvm.ir.dims import symbol, symbols
 from dlvm.ir.rewrite import Env, everywhere, inline, mapped, transform, types_of
+from dlvm.ir.sizes.dims import symbol, symbols
 from dlvm.ir.unify import unify
 from dlvm.ops import Call, Cond
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TypeGuard
 
 from dlvm.ir import BOOL, I32, I64, Part, Value, splat, zeros
-from dlvm.ir.dims import at_least, product
+from dlvm.ir.sizes.dims import at_least, product
 from dlvm.ops import (
     Add,
     And,

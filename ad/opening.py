@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from dlvm.ir import Builder, Function, Param, TensorType, Value, splat
-from dlvm.ir.dims import product
 from dlvm.ir.rewrite import Env, everywhere, inline, mapped, transform
+from dlvm.ir.sizes.dims import product
 from dlvm.ops import Broadcast, Fold, Permute, Reshape, Scan, Structured
 
 

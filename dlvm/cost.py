@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import reduce
 
 from dlvm.ir import BOOL, Dim, DType, Function, Op, TensorType
-from dlvm.ir.dims import at_least, evaluate, symbols
 from dlvm.ir.scalar import FUNCTIONS
+from dlvm.ir.sizes.dims import at_least, evaluate, symbols
 from dlvm.ops import Factorisation, IndexMap, ScatterAdd, Slice, Structured
 from dlvm.ops.families import Contraction, Creation, Elementwise, Reduction, Running
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from dlvm.cost import typical
 from dlvm.ir import Op, Value
-from dlvm.ir.dims import Expr
+from dlvm.ir.sizes.dims import Expr
 from dlvm.ops.families import Creation, Elementwise, IndexMap, Reduction
 
 DEEP = 32

@@ -31,8 +31,8 @@ from dlvm.ir import (
     TensorType,
     Value,
 )
-from dlvm.ir.dims import symbol
 from dlvm.ir.interpret import Interpreter
+from dlvm.ir.sizes.dims import symbol
 from dlvm.ops import Elementwise, Kernel
 from dlvm.target import Target
 from tests.exactly import DIGITS, exactly

@@ -16,7 +16,8 @@ import numpy as np
 
 from dlvm.ad import expand
 from dlvm.gen.build import build
-from dlvm.ir import BOOL, F64, I64, OPS, Declaration, Module, Op, dims, parse
+from dlvm.ir import BOOL, F64, I64, OPS, Declaration, Module, Op, parse
+from dlvm.ir.sizes import dims
 from dlvm.ops import Add, Creation, Mul, Neg, Tanh
 from dlvm.opt.pipelines import DEFAULT
 from dlvm.passes import run

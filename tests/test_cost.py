@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dlvm.cost import flops, size_in_bytes
-from dlvm.ir import F32, Op, TensorType, Value, dims
+from dlvm.ir import F32, Op, TensorType, Value
+from dlvm.ir.sizes import dims
 from dlvm.ops import (
     Broadcast,
     Cond,

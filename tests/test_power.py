@@ -9,7 +9,7 @@ from types import CodeType
 
 import pytest
 
-from dlvm.ir import dims
+from dlvm.ir.sizes import dims
 from tests.faults import BUGS
 from tests.ir import test_dims
 from tests.power.bugs_again import AGAIN, GONE, Bug

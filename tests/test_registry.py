@@ -24,9 +24,9 @@ from dlvm.ir import (
     Op,
     Param,
     TensorType,
-    dims,
     literal,
 )
+from dlvm.ir.sizes import dims
 from dlvm.ops import EmptyTape
 from dlvm.testing import assert_complete
 from dlvm.testing.drawing.dice import Seeded

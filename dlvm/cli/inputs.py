@@ -14,7 +14,7 @@ from dlvm.compile import Options, Road
 from dlvm.dsl.trace.specs import Spec
 from dlvm.dsl.trace.trees import flatten, map_leaves
 from dlvm.ir import Array, TensorType
-from dlvm.ir.dims import evaluate, symbols
+from dlvm.ir.sizes.dims import evaluate, symbols
 
 from .naming import add_named, add_schedule, array_file, call_written, module_named, schedule_named
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from dlvm import ops
 from dlvm.ir import I64, Builder, Function, Op, Param, TensorType, Value, as_tuple, splat, zeros
-from dlvm.ir.dims import product
+from dlvm.ir.sizes.dims import product
 from dlvm.ops import Cast, Reduction, Running, scalar_region
 
 from .formulas import Formula, combining, identities, region

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from dlvm.base.errors import ShapeError
-from dlvm.ir import Dim, Function, Op, TensorType, Value, as_tuple, dims
-from dlvm.ir.dims import Expr
+from dlvm.ir import Dim, Function, Op, TensorType, Value, as_tuple
+from dlvm.ir.sizes import dims
+from dlvm.ir.sizes.dims import Expr
 
 
 @dataclass(frozen=True)

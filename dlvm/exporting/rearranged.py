@@ -7,7 +7,7 @@ from typing import Any
 
 from dlvm import ops
 from dlvm.ir import I64, Builder, Dim, Function, Param, TensorType, Value, splat, zeros
-from dlvm.ir.dims import product
+from dlvm.ir.sizes.dims import product
 from dlvm.ops import Broadcast, Gather, Less, LessEqual, Permute, Reshape, Select
 from dlvm.ops.arrays.maps import as_gathers
 

@@ -18,9 +18,9 @@ from .core import (
     splat,
     zeros,
 )
-from .dims import Dim, Expr
 from .module import Module, hooks
 from .rewrite import RULES, Rule, inline, rearrangement, rewrite, rules, transform
+from .sizes.dims import Dim, Expr
 from .text.parser import parse
 from .types import (
     BF16,

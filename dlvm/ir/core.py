@@ -19,9 +19,9 @@ import numpy as np
 from dlvm.base.errors import IRError, Origin
 
 from .dataflow import Dataflow
-from .dims import Dim
 from .layout import Shown, Spec, constructor_of, layout_of
 from .properties import NONE, Of, Properties
+from .sizes.dims import Dim
 from .types import Array, DType, TensorType, contents
 
 MAX_NESTING = 100  # levels of regions within regions; passes recurse into them

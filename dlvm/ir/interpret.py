@@ -22,8 +22,8 @@ from dlvm.base.floating import standard_mode
 from dlvm.base.handlers import raised_by_handler
 
 from .core import Function, Op, Value, as_tuple
-from .dims import evaluate
 from .module import Module, hooks
+from .sizes.dims import evaluate
 from .taps import say
 from .types import Array, TensorType, dtype_of, known
 from .unify import unify

@@ -18,8 +18,8 @@ from dlvm.base.errors import CompilerError
 
 from .core import Builder, Function, Op, Param, Value
 from .decisions import listens, may_replace
-from .dims import Dim, Expr, substitute
 from .numerics import EXACT, ROUNDING, LawClass
+from .sizes.dims import Dim, Expr, substitute
 from .types import TensorType, with_sizes
 
 RuleOp = TypeVar("RuleOp", bound=Op)

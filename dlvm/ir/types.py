@@ -17,7 +17,7 @@ import numpy as np
 
 from dlvm.base.errors import ShapeError
 
-from .dims import Dim, Expr, product, substitute
+from .sizes.dims import Dim, Expr, product, substitute
 
 Array = np.ndarray[tuple[Any, ...], np.dtype[Any]]
 DIGESTED = 4096

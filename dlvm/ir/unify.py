@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from dlvm.base.errors import ShapeError
 
-from .dims import Dim, Expr, substitute, symbol, symbols
-from .equations import as_clamped, as_line, is_solvable, solve
+from .sizes.dims import Dim, Expr, substitute, symbol, symbols
+from .sizes.equations import as_clamped, as_line, is_solvable, solve
 from .types import TensorType
 
 

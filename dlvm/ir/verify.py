@@ -36,8 +36,8 @@ from dlvm.base.errors import CompilerError, DlvmError, IRError, UserError
 from dlvm.ir.text.printer import Printer, name_values
 
 from .core import MAX_NESTING, Function, FunctionRef, Op, Value
-from .dims import Dim, Expr, symbols
 from .module import Module, hooks
+from .sizes.dims import Dim, Expr, symbols
 from .types import TAPE, TensorType
 from .unify import unify
 

@@ -15,7 +15,7 @@ from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.namespace import xp
-from dlvm.ir.dims import at_least
+from dlvm.ir.sizes.dims import at_least
 
 from .pivoting import column_order
 

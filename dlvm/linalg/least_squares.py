@@ -28,7 +28,7 @@ from dlvm.dsl.trace.operands import broadcast_shapes, plain, shape_of, shown_sha
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.namespace import xp
-from dlvm.ir.dims import at_least
+from dlvm.ir.sizes.dims import at_least
 
 from .solving import demand_rows
 from .spectra import svdvals

@@ -21,7 +21,7 @@ from dlvm.dsl.trace.operands import known_dtype, shape_of, shown_shape, staged
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.words.namespace import xp
 from dlvm.ir import Dim
-from dlvm.ir.dims import at_least, product
+from dlvm.ir.sizes.dims import at_least, product
 from dlvm.ops.arrays.patches import positions, span
 
 from .precision import wide

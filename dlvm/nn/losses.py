@@ -10,7 +10,7 @@ from dlvm.dsl.trace.operands import known_dtype, plain, shape_of, shown_shape
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.words.namespace import xp
 from dlvm.ir import Dim, DType
-from dlvm.ir.equations import unequal
+from dlvm.ir.sizes.equations import unequal
 
 from .normalised import log_softmax, log_total, shifted
 from .precision import float_of, wide

@@ -13,7 +13,7 @@ from dlvm.dsl.trace.operands import staged
 from dlvm.dsl.trace.scopes import is_sequence, user_origin
 from dlvm.dsl.words.namespace import xp
 from dlvm.ir import Dim
-from dlvm.ir.dims import product
+from dlvm.ir.sizes.dims import product
 from dlvm.ops.arrays.patches import span
 
 from .spatial import Pair, must_fit, numbers, padded, paddings, spatial_axes, whole

@@ -14,7 +14,7 @@ from dlvm.base.errors import ArgumentError, ShapeError
 from dlvm.dsl.trace.scopes import is_sequence, user_origin
 from dlvm.dsl.words.namespace import xp
 from dlvm.ir import Dim, Expr
-from dlvm.ir.dims import at_least, floordiv, maximum
+from dlvm.ir.sizes.dims import at_least, floordiv, maximum
 
 Pair = tuple[Dim, Dim]
 LAYOUTS = ("channels_last", "channels_first")

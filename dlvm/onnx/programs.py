@@ -23,7 +23,7 @@ from dlvm.dsl.trace.sizes import bare
 from dlvm.dsl.trace.specs import Spec, spec
 from dlvm.dsl.trace.warned import warned
 from dlvm.ir import TensorType
-from dlvm.ir.cases import Case, where_at_least, where_equal
+from dlvm.ir.sizes.cases import Case, where_at_least, where_equal
 from dlvm.ir.unify import unify
 
 Array = np.ndarray[Any, Any]

@@ -17,7 +17,7 @@ import numpy as np
 
 from dlvm.dsl.trace.sizes import Size, bare, shown
 from dlvm.dsl.words.namespace import xp
-from dlvm.ir.dims import maximum, minimum
+from dlvm.ir.sizes.dims import maximum, minimum
 
 from .table import Call
 
@@ -57,10 +57,14 @@ class Ratio:
 
 
 def as_fraction(x: Any) -> tuple[Any, Any]:
-    """What a size or a number is divided by what."""
+    """A size or a number as what is divided by what, both whole."""
     if isinstance(x, Ratio):
         return x.above, x.below
-    return (x, 1) if isinstance(x, Size) else float(x).as_integer_ratio()
+    return (
+        (x, 1)
+        if isinstance(x, Size)
+        else (x.item() if hasattr(x, "item") else x).as_integer_ratio()
+    )
 
 
 def is_known(x: Any) -> bool:

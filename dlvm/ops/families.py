@@ -16,13 +16,13 @@ import numpy as np
 
 from dlvm.base.errors import DTypeError, IRError, ShapeError
 from dlvm.ir import Array, Builder, Dim, DType, Function, Op, Param, TensorType, Value, as_tuple
-from dlvm.ir.dims import symbol
-from dlvm.ir.equations import unequal
 from dlvm.ir.interpret import Interpreter
-from dlvm.ir.positions import Index, valued
 from dlvm.ir.properties import Of, Properties
 from dlvm.ir.recipe import Recipe
 from dlvm.ir.scalar import S, Scalars
+from dlvm.ir.sizes.dims import symbol
+from dlvm.ir.sizes.equations import unequal
+from dlvm.ir.sizes.positions import Index, valued
 
 State = tuple[S, ...]
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from dlvm.exporting.inlining import Body, Sizes, TypedName
 from dlvm.ir import I32, I64, Array, Dim, DType, TensorType, literal
-from dlvm.ir.dims import Call, Monomial
+from dlvm.ir.sizes.dims import Call, Monomial
 
 from .spelling import dense, integers, tensor
 

@@ -18,8 +18,8 @@ import numpy as np
 from dlvm.ad import expand
 from dlvm.base.errors import UserError
 from dlvm.ir import Array, Declaration, Function, Module, Op
-from dlvm.ir.dims import evaluate
 from dlvm.ir.interpret import bind
+from dlvm.ir.sizes.dims import evaluate
 from dlvm.ops import NextAfter, StopGradient
 
 from .alone import operands_of, reached

@@ -19,9 +19,9 @@ from dlvm.ad import expand
 from dlvm.base.errors import UserError
 from dlvm.ir import F64, Array, Module, Op, rules
 from dlvm.ir.decisions import Decision, overseen
-from dlvm.ir.dims import evaluate
 from dlvm.ir.interpret import bind
 from dlvm.ir.numerics import EXACT, Mode, numerics
+from dlvm.ir.sizes.dims import evaluate
 from dlvm.ir.types import EXTENDED
 from dlvm.ops import Matmul, Sum
 

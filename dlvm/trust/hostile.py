@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from dlvm.ir import Array, Function, Module, Op, Value
-from dlvm.ir.dims import evaluate
+from dlvm.ir.sizes.dims import evaluate
 from dlvm.ops import Add, Matmul, Solve, Sub, Sum
 
 Dice = np.random.Generator

@@ -15,7 +15,7 @@ import numpy as np
 
 from dlvm.base.errors import UserError
 from dlvm.ir import Array, DType, Function, Module
-from dlvm.ir.dims import evaluate, symbols
+from dlvm.ir.sizes.dims import evaluate, symbols
 
 from .rounding import QUICK, Run, TooLong, epsilon
 

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from dlvm.ir import BOOL, F64, I64, Array, Builder, Dim, Function, Module, Param, Rule, Value, parse
-from dlvm.ir.dims import evaluate, symbols
 from dlvm.ir.numerics import FAST, ROUNDING, LawClass
+from dlvm.ir.sizes.dims import evaluate, symbols
 from dlvm.ir.types import TensorType
 
 from .bounds import lost

@@ -10,7 +10,7 @@ from dlvm.gen.program.lives import Life, lives
 from dlvm.gen.program.memory import plan
 from dlvm.gen.program.steps import Program
 from dlvm.ir import Dim
-from dlvm.ir.dims import substitute
+from dlvm.ir.sizes.dims import substitute
 
 from .below import Code
 from .groups import Groups

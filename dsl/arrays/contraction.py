@@ -20,7 +20,7 @@ from dlvm.dsl.words.pairing import pairs
 from dlvm.dsl.words.subscripts import Labels, Subscripts, parsed, written
 from dlvm.dsl.words.views import permuted, reshaped
 from dlvm.ir import BOOL, I64, Dim, DType, Value
-from dlvm.ir.dims import evaluate, product, symbols
+from dlvm.ir.sizes.dims import evaluate, product, symbols
 from dlvm.ops import Broadcast, Cast, Diagonal, Less, Matmul, Mul, Sum
 
 NOMINAL = 64

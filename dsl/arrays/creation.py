@@ -32,7 +32,7 @@ from dlvm.dsl.trace.operands import (
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.names import named
 from dlvm.ir import I64, DType, Expr
-from dlvm.ir.dims import floordiv, maximum
+from dlvm.ir.sizes.dims import floordiv, maximum
 from dlvm.ops import Iota
 
 from .shapes import expand_dims, sizes

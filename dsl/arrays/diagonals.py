@@ -14,7 +14,7 @@ from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.names import named
 from dlvm.dsl.words.views import Block, OnDiagonal
 from dlvm.ir import Dim, Expr, zeros
-from dlvm.ir.dims import maximum, minimum
+from dlvm.ir.sizes.dims import maximum, minimum
 from dlvm.ops import Broadcast, Iota, Pad
 
 from .shapes import moveaxis

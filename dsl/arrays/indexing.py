@@ -22,8 +22,8 @@ from dlvm.dsl.trace.scopes import is_array, type_of, user_origin
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.views import Block, Picked, Step
 from dlvm.ir import I64, Dim, Expr, TensorType, literal
-from dlvm.ir.dims import at_least, floordiv, maximum, minimum
-from dlvm.ir.equations import unequal
+from dlvm.ir.sizes.dims import at_least, floordiv, maximum, minimum
+from dlvm.ir.sizes.equations import unequal
 from dlvm.ops import Constant
 from dlvm.ops.arrays.indexing import MODES, out_of_range
 

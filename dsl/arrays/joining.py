@@ -28,8 +28,8 @@ from dlvm.dsl.trace.scopes import is_array
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.namespace import xp
 from dlvm.ir import Array, Expr
-from dlvm.ir.dims import divide_exactly, floordiv, minimum, mod
-from dlvm.ir.equations import unequal
+from dlvm.ir.sizes.dims import divide_exactly, floordiv, minimum, mod
+from dlvm.ir.sizes.equations import unequal
 from dlvm.ops import Concat
 
 from .picking import getitem

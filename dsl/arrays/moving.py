@@ -17,7 +17,7 @@ from dlvm.dsl.trace.scopes import is_sequence, user_origin
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.views import reshaped
 from dlvm.ir import BOOL, I64, Dim, Expr, literal, splat
-from dlvm.ir.dims import at_least, floordiv, maximum, minimum, mod
+from dlvm.ir.sizes.dims import at_least, floordiv, maximum, minimum, mod
 from dlvm.ops import Broadcast, Constant, Gather, Iota, Pad, Slice
 
 from .joining import concat

@@ -18,7 +18,7 @@ from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.names import named
 from dlvm.dsl.words.views import inverse, permuted
 from dlvm.ir import Dim
-from dlvm.ir.dims import at_least
+from dlvm.ir.sizes.dims import at_least
 from dlvm.ops import Gather, SearchSorted, Slice, Sort
 
 

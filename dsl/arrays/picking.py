@@ -19,7 +19,7 @@ from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.names import named
 from dlvm.dsl.words.views import inverse, permuted, reshaped
 from dlvm.ir import I64, Dim, Value
-from dlvm.ir.dims import product
+from dlvm.ir.sizes.dims import product
 from dlvm.ops import Gather, Iota, Slice
 
 from .indexing import Location, locate

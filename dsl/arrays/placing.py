@@ -30,7 +30,7 @@ from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.names import PUBLIC, named
 from dlvm.dsl.words.views import inverse, permuted, reshaped
 from dlvm.ir import Dim, DType, Value
-from dlvm.ir.equations import unequal
+from dlvm.ir.sizes.equations import unequal
 from dlvm.ops.arrays.scattering import SCATTERS, ScatterSet
 
 from .indexing import Location, locate

@@ -30,7 +30,7 @@ from dlvm.dsl.words.namespace import xp
 from dlvm.dsl.words.subscripts import Labels, Subscripts
 from dlvm.dsl.words.views import reshaped
 from dlvm.ir import BOOL, I64, Value
-from dlvm.ir.dims import product
+from dlvm.ir.sizes.dims import product
 from dlvm.ops import Less, Matmul, Mul
 
 from .contraction import alike, contracted

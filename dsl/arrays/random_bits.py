@@ -14,7 +14,7 @@ from dlvm.dsl.elements.eager import public
 from dlvm.dsl.trace.operands import element, fresh, known_dtype, shown_shape, staged, strong
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.ir import U8, U16, U32, U64
-from dlvm.ir.dims import product
+from dlvm.ir.sizes.dims import product
 from dlvm.ops import Iota
 
 from .shapes import reshape, sizes

@@ -29,7 +29,7 @@ from dlvm.dsl.words.layout import layout
 from dlvm.dsl.words.names import PUBLIC, named
 from dlvm.dsl.words.views import Reordered, Reshaped, Stretched, reshaped
 from dlvm.ir import I64, Dim, Expr
-from dlvm.ir.dims import divide_exactly, product
+from dlvm.ir.sizes.dims import divide_exactly, product
 
 
 def sizes(shape: Any) -> tuple[Dim, ...]:
@@ -238,7 +238,8 @@ def squeeze(x: Any, axis: Any = None) -> Any:
             ones = [i for i, d in enumerate(x.type.shape) if d == 1]
             index = ", ".join([":"] * a + ["0"])
             taken = f"write x[{index}] to take the first element of axis {a}"
-            raise ShapeError(said, remedy=f"write axis={ones[0]}" if ones else taken)
+            remedy = f"write axis={ones[0]}" if ones else taken
+            raise ShapeError(said, remedy=remedy, sides=(x.type.shape[a], 1))
     return x.part(Reshaped(tuple(d for i, d in enumerate(x.type.shape) if i not in axes)))
 
 

@@ -13,7 +13,7 @@ from dlvm.dsl.trace.scopes import is_sequence
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.views import Windows
 from dlvm.ir import Dim, Expr
-from dlvm.ir.dims import at_least
+from dlvm.ir.sizes.dims import at_least
 from dlvm.ops.arrays.patches import span
 
 from .shapes import permute_dims

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from dlvm.base.errors import Origin, ShapeError
 from dlvm.ir import Dim, Expr, Module
-from dlvm.ir.dims import at_least, evaluate, symbols
+from dlvm.ir.sizes.dims import at_least, evaluate, symbols
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from dlvm.dsl.trace.specs import Arguments
 from dlvm.dsl.trace.tracing import Callee, Input
 from dlvm.dsl.trace.trees import Spec as Tree
 from dlvm.ir import Dim, Expr, TensorType
-from dlvm.ir.dims import symbol, symbols
+from dlvm.ir.sizes.dims import symbol, symbols
 from dlvm.ir.unify import unify
 
 ROUNDS = 8

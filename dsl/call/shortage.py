@@ -9,8 +9,8 @@ import numpy as np
 
 from dlvm.base.errors import OutOfMemory
 from dlvm.compile import Road
-from dlvm.ir.dims import evaluate
 from dlvm.ir.interpret import bind
+from dlvm.ir.sizes.dims import evaluate
 from dlvm.ir.types import TAPE, TensorType, known
 
 

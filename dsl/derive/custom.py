@@ -25,7 +25,7 @@ from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.trace.tracing import Input, Written, carrier, unbound, write
 from dlvm.dsl.trace.trees import flatten, flatten_with_none, unflatten
 from dlvm.ir import BOOL, Function, FunctionRef, Op, Param, TensorType, Value
-from dlvm.ir.dims import symbol
+from dlvm.ir.sizes.dims import symbol
 from dlvm.ops import CustomJvp, CustomVjp
 
 from .custom_checks import Rule, Signed

@@ -22,7 +22,7 @@ from dlvm.dsl.trace.trees import Spec as Tree
 from dlvm.dsl.trace.trees import flatten, flatten_with_none, labels, unflatten
 from dlvm.dsl.words.calling import called, written_at
 from dlvm.ir import TensorType, zeros
-from dlvm.ir.equations import unequal
+from dlvm.ir.sizes.equations import unequal
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,8 @@ from dlvm.dsl.trace.tracing import inputs_of
 from dlvm.dsl.trace.trees import Spec, flatten, labels, map_leaves, unflatten
 from dlvm.dsl.words.namespace import xp
 from dlvm.ir import TensorType, Value, zeros
-from dlvm.ir.dims import Dim
-from dlvm.ir.equations import unequal
+from dlvm.ir.sizes.dims import Dim
+from dlvm.ir.sizes.equations import unequal
 from dlvm.ops import Checkpoint, Named
 from dlvm.ops.flow.control import POLICIES
 

@@ -20,7 +20,7 @@ from dlvm.dsl.trace.tracing import Callee, call_function
 from dlvm.dsl.trace.trees import flatten, unflatten
 from dlvm.dsl.words.namespace import xp
 from dlvm.ir import Declaration, Module, TensorType
-from dlvm.ir.dims import product
+from dlvm.ir.sizes.dims import product
 
 from .derivatives import derived, frozen_wrt, grad
 from .transforms import (

@@ -29,8 +29,8 @@ from dlvm.dsl.trace.tracing import Callee, call, call_function
 from dlvm.dsl.trace.trees import Spec, flatten, node, unflatten
 from dlvm.ir import FunctionRef, Module, Op, Value, zeros
 from dlvm.ir.core import Entry, Function
-from dlvm.ir.dims import Dim
 from dlvm.ir.rewrite import Env, everywhere, mapped, transform
+from dlvm.ir.sizes.dims import Dim
 
 from .derivatives import converted, derived_once, made_by_code, tangents_like
 from .transforms import Applied, applied, float_leaves, main_results, regrouped, seeds_of

@@ -22,7 +22,7 @@ from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.trace.trees import flatten, labels, map_leaves, unflatten
 from dlvm.dsl.words.namespace import xp
 from dlvm.ir import Dim
-from dlvm.ir.dims import floordiv
+from dlvm.ir.sizes.dims import floordiv
 
 from .derivatives import checkpoint
 

@@ -21,7 +21,7 @@ from dlvm.dsl.trace.trees import flatten, labels, unflatten
 from dlvm.dsl.words.calling import called
 from dlvm.dsl.words.namespace import xp
 from dlvm.ir import Dim
-from dlvm.ir.dims import floordiv
+from dlvm.ir.sizes.dims import floordiv
 
 from .derivatives import vmap
 

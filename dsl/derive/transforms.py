@@ -29,8 +29,8 @@ from dlvm.dsl.trace.trees import Spec as Tree
 from dlvm.dsl.trace.trees import broadcast_prefix, flatten, flatten_with_none, unflatten
 from dlvm.dsl.words.namespace import xp
 from dlvm.ir import Dim, Expr, TensorType, Value
-from dlvm.ir.dims import symbol, symbols
-from dlvm.ir.equations import unequal
+from dlvm.ir.sizes.dims import symbol, symbols
+from dlvm.ir.sizes.equations import unequal
 
 # -- a function and its arguments, ready to be transformed ---------------------------------------
 

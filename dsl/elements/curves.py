@@ -16,8 +16,8 @@ from dlvm.dsl.trace.operands import element, fresh, kind_of, narrowed, staged
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.namespace import xp
 from dlvm.ir import F64
-from dlvm.ir.dims import at_least
-from dlvm.ir.equations import unequal
+from dlvm.ir.sizes.dims import at_least
+from dlvm.ir.sizes.equations import unequal
 
 from .eager import public
 from .elementwise import note_widening

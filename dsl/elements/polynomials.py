@@ -9,7 +9,7 @@ from dlvm.dsl.trace.operands import staged
 from dlvm.dsl.trace.scopes import is_sequence
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.namespace import xp
-from dlvm.ir.dims import maximum
+from dlvm.ir.sizes.dims import maximum
 
 from .eager import public
 

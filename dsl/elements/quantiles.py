@@ -18,7 +18,7 @@ from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.namespace import xp
 from dlvm.dsl.words.views import permuted
 from dlvm.ir import F64, I64, DType
-from dlvm.ir.dims import at_least
+from dlvm.ir.sizes.dims import at_least
 from dlvm.ops import Gather, Sort
 
 from .eager import public

@@ -16,7 +16,7 @@ from dlvm.dsl.trace.operands import element, fresh, kind_of, known_dtype, narrow
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.words.names import named
 from dlvm.ir import F64, I64, Dim, DType, Expr, Value
-from dlvm.ir.dims import maximum
+from dlvm.ir.sizes.dims import maximum
 from dlvm.ops import ArgMax, ArgMin, Div, IsNan, Max, Min, Mul, Sqrt, Sub, Sum
 
 from .arithmetic import where as select

@@ -18,7 +18,7 @@ from dlvm.dsl.trace.scopes import Scope, current
 from dlvm.dsl.trace.tracing import Written, unbound
 from dlvm.dsl.trace.trees import flatten
 from dlvm.ir import BOOL, Function, Module, Param, TensorType
-from dlvm.ir.dims import symbol
+from dlvm.ir.sizes.dims import symbol
 from dlvm.trust.attempt import STAGE, construction, frames, made_again, unfinished
 from dlvm.trust.examine import crash
 from dlvm.trust.failure import Failure, short

@@ -7,7 +7,7 @@ from typing import Any
 
 from dlvm.base.errors import IRError, ShapeError, UserError
 from dlvm.ir import Dim, TensorType
-from dlvm.ir.dims import Expr, symbol
+from dlvm.ir.sizes.dims import Expr, symbol
 from dlvm.ir.text.line import Line, parse_dim
 
 from .operands import shown_shape

@@ -35,7 +35,7 @@ from dlvm.ir import (
     dtype_of,
     literal,
 )
-from dlvm.ir.equations import clipped_by
+from dlvm.ir.sizes.equations import clipped_by
 from dlvm.ops import And, Assert, Cast, Constant, DimSize, LessEqual, Pad
 
 from .defaults import default_float

@@ -16,8 +16,8 @@ from typing import Any
 from dlvm.base.errors import Origin, UserError
 from dlvm.ir import Dim, Expr, Function, Op, Param, Value
 from dlvm.ir.core import Declaration, Part
-from dlvm.ir.dims import symbol, symbols
-from dlvm.ir.equations import unequal
+from dlvm.ir.sizes.dims import symbol, symbols
+from dlvm.ir.sizes.equations import unequal
 from dlvm.ops import Broadcast
 
 from .scopes import Scope, Trace, current

@@ -17,7 +17,7 @@ from dlvm.base.errors import TraceError
 from dlvm.dsl.words.names import named
 from dlvm.dsl.words.remedies import COMPLEX, COUNT, FLOAT, INT, TEXT
 from dlvm.ir import Dim, Expr
-from dlvm.ir.dims import at_least, floordiv, mod
+from dlvm.ir.sizes.dims import at_least, floordiv, mod
 
 from .mistakes import no_hash_of_size, no_number_of_size
 from .scopes import current, user_origin

@@ -13,7 +13,7 @@ from typing import Any
 
 from dlvm.base.errors import Origin, TraceError, UserError
 from dlvm.ir import BOOL, Function, FunctionRef, Module, Op, Param, TensorType, Value, literal
-from dlvm.ir.dims import Dim, Expr, symbol, symbols
+from dlvm.ir.sizes.dims import Dim, Expr, symbol, symbols
 from dlvm.ir.unify import solvable
 from dlvm.ops import Broadcast, Call, Constant
 

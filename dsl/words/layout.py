@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import ClassVar, Protocol
 
 from dlvm.ir import Array, Dim
-from dlvm.ir.dims import evaluate, product, symbols
+from dlvm.ir.sizes.dims import evaluate, product, symbols
 
 Shape = tuple[Dim, ...]
 Strides = tuple[Dim, ...]

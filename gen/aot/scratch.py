@@ -13,7 +13,7 @@ from dlvm.gen.program.promises import promises
 from dlvm.gen.program.steps import Program
 from dlvm.gen.runtime.memory import HEAD, block
 from dlvm.ir import Dim
-from dlvm.ir.dims import Range, at_least, bounds, floordiv, maximum, substitute, symbols
+from dlvm.ir.sizes.dims import Range, at_least, bounds, floordiv, maximum, substitute, symbols
 from dlvm.target import Target
 
 

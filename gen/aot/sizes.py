@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from dlvm.gen.text.module import FunctionWriter
 from dlvm.ir import Dim
-from dlvm.ir.dims import Call, terms_of
+from dlvm.ir.sizes.dims import Call, terms_of
 
 NEGATIVE = -4
 """The status of a call with an open size below zero: nothing is read or written."""

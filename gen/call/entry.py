@@ -16,7 +16,7 @@ import numpy as np
 from dlvm.gen.cpu.driver import ENTRY
 from dlvm.gen.llvm.binding import Library
 from dlvm.ir import Array
-from dlvm.ir.dims import evaluate
+from dlvm.ir.sizes.dims import evaluate
 
 from .entry_code import ALIGNED, CONTIGUOUS, OWNED, WRITEABLE, Kind, ProgramField
 from .interface import Interface

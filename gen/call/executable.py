@@ -27,8 +27,8 @@ from dlvm.gen.runtime import call_words, interrupts, pool
 from dlvm.gen.runtime.activations import stack_budget
 from dlvm.gen.runtime.arenas import Arenas
 from dlvm.ir import Array, Module, Op, TensorType
-from dlvm.ir.dims import evaluate
 from dlvm.ir.interpret import Interpreter, bind
+from dlvm.ir.sizes.dims import evaluate
 from dlvm.ir.taps import Line, record, say
 
 from .entry import entry

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dlvm.gen.text.module import FunctionWriter, Text
 from dlvm.gen.text.sizes import Offsets
 from dlvm.ir import Dim, TensorType
-from dlvm.ir.dims import bounds
-from dlvm.ir.equations import as_clamped, as_line
+from dlvm.ir.sizes.dims import bounds
+from dlvm.ir.sizes.equations import as_clamped, as_line
 
 from .interface import Interface
 

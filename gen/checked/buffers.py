@@ -17,8 +17,8 @@ from dlvm.base.errors import CompilerError, Origin
 from dlvm.gen.program.memory import Arena
 from dlvm.gen.program.steps import Program
 from dlvm.ir import Array, Dim
-from dlvm.ir.dims import evaluate
-from dlvm.ir.dims import symbols as symbols_of
+from dlvm.ir.sizes.dims import evaluate
+from dlvm.ir.sizes.dims import symbols as symbols_of
 
 from .bounds import HEAD, ROOM, SITES, Site
 

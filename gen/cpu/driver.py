@@ -39,7 +39,7 @@ from dlvm.gen.runtime import activations, call_words, floating, interrupts, tape
 from dlvm.gen.text.module import FunctionWriter, Text
 from dlvm.gen.text.sizes import Offsets
 from dlvm.ir import Dim
-from dlvm.ir.dims import substitute
+from dlvm.ir.sizes.dims import substitute
 
 from . import parallel_loops as trips
 

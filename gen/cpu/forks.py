@@ -22,7 +22,7 @@ from dlvm.gen.runtime.pool import include_fork
 from dlvm.gen.text.lanes import Val
 from dlvm.gen.text.module import FunctionWriter, Text
 from dlvm.ir import Dim
-from dlvm.ir.dims import at_least, floordiv, maximum, minimum, product, symbol
+from dlvm.ir.sizes.dims import at_least, floordiv, maximum, minimum, product, symbol
 
 from .access import Address
 from .prefetch import Ahead

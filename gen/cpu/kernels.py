@@ -44,7 +44,7 @@ from dlvm.gen.text.lanes import Val, number, splat, stored_type
 from dlvm.gen.text.module import FunctionWriter, Lines, Listener, Text
 from dlvm.gen.text.sizes import Offsets, Vector
 from dlvm.ir import BOOL, Dim
-from dlvm.ir.dims import at_least, symbol
+from dlvm.ir.sizes.dims import at_least, symbol
 from dlvm.target import Target
 
 from . import product_calls as tiles

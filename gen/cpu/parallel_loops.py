@@ -21,7 +21,7 @@ from dlvm.gen.runtime import call_words
 from dlvm.gen.runtime.pool import include_fork
 from dlvm.gen.text.module import FunctionWriter, Text
 from dlvm.ir import Dim
-from dlvm.ir.dims import floordiv, maximum
+from dlvm.ir.sizes.dims import floordiv, maximum
 
 from .forks import FORK_ERROR, HEAD, open_errors
 

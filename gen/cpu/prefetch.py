@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from dlvm.gen.loops.statements import Buffer, Load
 from dlvm.gen.text.sizes import Offsets
 from dlvm.ir import Dim
-from dlvm.ir.dims import substitute, symbol, symbols
+from dlvm.ir.sizes.dims import substitute, symbol, symbols
 
 LINE = 64
 """Bytes that one request brings near."""

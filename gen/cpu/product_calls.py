@@ -36,7 +36,7 @@ from dlvm.gen.products.rooms import room
 from dlvm.gen.runtime.interrupts import return_if_halted
 from dlvm.gen.text.module import FunctionWriter
 from dlvm.ir import Dim
-from dlvm.ir.dims import substitute, symbol, symbols
+from dlvm.ir.sizes.dims import substitute, symbol, symbols
 from dlvm.target import Target
 
 from .access import Address

@@ -18,7 +18,7 @@ from dlvm.gen.loops.status import WORDS
 from dlvm.gen.program.steps import Launch, Storage, View
 from dlvm.gen.program.walking import Ended, uninitialised, walk
 from dlvm.ir import Array
-from dlvm.ir.dims import Dim, evaluate
+from dlvm.ir.sizes.dims import Dim, evaluate
 from dlvm.ir.taps import Line
 
 from .arrays import Block

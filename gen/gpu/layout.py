@@ -13,7 +13,7 @@ from typing import TypeAlias
 from dlvm.gen.program.memory import Arena, plan
 from dlvm.gen.program.steps import Given, Launch, Program, Storage, View
 from dlvm.ir import Dim, TensorType
-from dlvm.ir.dims import evaluate, substitute, symbols
+from dlvm.ir.sizes.dims import evaluate, substitute, symbols
 
 from .device import DeviceCode, Ready
 

@@ -33,7 +33,7 @@ from dlvm.gen.text.lanes import Val, splat
 from dlvm.gen.text.module import FunctionWriter, Text
 from dlvm.gen.text.sizes import Offsets
 from dlvm.ir import Dim
-from dlvm.ir.dims import maximum
+from dlvm.ir.sizes.dims import maximum
 from dlvm.target import Target
 
 from .fragments import multiply

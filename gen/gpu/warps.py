@@ -26,7 +26,7 @@ from dlvm.gen.loops.statements import (
 from dlvm.gen.text.lanes import stored_type
 from dlvm.gen.text.module import FunctionWriter
 from dlvm.ir import Dim
-from dlvm.ir.dims import symbol, symbols
+from dlvm.ir.sizes.dims import symbol, symbols
 
 from .mapping import block_size, is_warps
 

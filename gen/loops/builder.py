@@ -15,9 +15,9 @@ import numpy as np
 
 from dlvm.base.errors import CompilerError
 from dlvm.ir import BOOL, I64, Dim, DType, Expr, TensorType, Value
-from dlvm.ir.dims import symbol, symbols
-from dlvm.ir.positions import Index
 from dlvm.ir.scalar import BINARY, UNARY
+from dlvm.ir.sizes.dims import symbol, symbols
+from dlvm.ir.sizes.positions import Index
 
 from .proofs import Facts
 from .statements import (

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from dlvm.base.errors import DlvmError
 from dlvm.ir import Dim, Expr
-from dlvm.ir.dims import evaluate, symbol, symbols
+from dlvm.ir.sizes.dims import evaluate, symbol, symbols
 
 from .index import step_of
 

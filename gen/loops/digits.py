@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TypeAlias, cast
 
 from dlvm.ir import Dim, Expr
-from dlvm.ir.dims import (
+from dlvm.ir.sizes.dims import (
     Atom,
     Call,
     at_least,

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dlvm.ir import Function, Op, Param, Value
-from dlvm.ir.dims import product
-from dlvm.ir.positions import Index
+from dlvm.ir.sizes.dims import product
+from dlvm.ir.sizes.positions import Index
 from dlvm.ir.types import last_longer
 from dlvm.ops import Broadcast, Constant, Elementwise, Reduction
 

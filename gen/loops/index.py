@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dlvm.ir import Dim
-from dlvm.ir.dims import (
+from dlvm.ir.sizes.dims import (
     Atom,
     at_least,
     canonical,
@@ -21,7 +21,7 @@ from dlvm.ir.dims import (
     symbols,
     terms_of,
 )
-from dlvm.ir.positions import Index, calls_in
+from dlvm.ir.sizes.positions import Index, calls_in
 
 
 def step_of(d: Dim, name: str) -> Dim | None:

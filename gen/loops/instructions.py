@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from dlvm.ir import F32, F64, Dim
-from dlvm.ir.dims import substitute
+from dlvm.ir.sizes.dims import substitute
 
 from .index import step_of
 from .statements import Buffer, Let, Load, Local, Loop, Store

@@ -17,8 +17,8 @@ import numpy as np
 from dlvm import ops
 from dlvm.base.errors import CompilerError
 from dlvm.ir import Array, Dim, DType, Expr, Param, TensorType
-from dlvm.ir.dims import FUNCTIONS as OF_INDICES
 from dlvm.ir.scalar import FUNCTIONS
+from dlvm.ir.sizes.dims import FUNCTIONS as OF_INDICES
 from dlvm.ops import Cast
 from dlvm.ops.elements.meanings import larger, meaning, smaller
 

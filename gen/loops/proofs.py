@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from dlvm.ir import Dim, Expr
-from dlvm.ir.dims import (
+from dlvm.ir.sizes.dims import (
     Call,
     Monomial,
     Range,
@@ -27,7 +27,7 @@ from dlvm.ir.dims import (
     symbol,
     symbols,
 )
-from dlvm.ir.positions import recombine
+from dlvm.ir.sizes.positions import recombine
 
 from .counterexamples import is_false
 from .index import step_of

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import cast
 
 from dlvm.ir import Dim
-from dlvm.ir.dims import substitute, symbol, symbols
-from dlvm.ir.positions import recombine
+from dlvm.ir.sizes.dims import substitute, symbol, symbols
+from dlvm.ir.sizes.positions import recombine
 
 from .index import guarded
 from .statements import (

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dlvm.ir import BOOL
-from dlvm.ir.dims import symbols
+from dlvm.ir.sizes.dims import symbols
 
 from .index import guarded
 from .proofs import Facts

@@ -1,7 +1,7 @@
 """The loop level: what a kernel does to memory, one scalar at a time.
 
 A kernel is a nest of loops over flat, dense buffers. Loop variables are symbols of
-``dlvm.ir.dims``, written ``%i0``, so offsets and extents are polynomials that the verifier can
+``dlvm.ir.sizes``, written ``%i0``, so offsets and extents are polynomials that the verifier can
 bound. A scalar is computed once where its ``Let`` stands and named by identity; arithmetic is in
 the words of ``dlvm.ir.scalar`` plus ``fma``. All mutable state is in memory: buffers, and
 ``Local`` arrays, private to each turn of the loops around their declaration. This room knows
@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 
 from dlvm.base.errors import Origin
 from dlvm.ir import BOOL, I64, Array, Dim, DType, TensorType, dtype_of
-from dlvm.ir.dims import product
+from dlvm.ir.sizes.dims import product
 
 Where: TypeAlias = tuple[Dim, ...]
 Kind: TypeAlias = Literal["serial", "parallel", "vector", "block", "lane"]

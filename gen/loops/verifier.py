@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 
 from dlvm.base.errors import CompilerError
 from dlvm.ir import Dim, Expr
-from dlvm.ir.dims import floordiv, mod, substitute, symbol, symbols
+from dlvm.ir.sizes.dims import floordiv, mod, substitute, symbol, symbols
 
 from .digits import distinct, slope
 from .index import step_of

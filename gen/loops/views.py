@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from dlvm.ir import Dim
-from dlvm.ir.dims import canonical, divide_exactly, substitute, symbol, symbols, terms_of
+from dlvm.ir.sizes.dims import canonical, divide_exactly, substitute, symbol, symbols, terms_of
 
 from .index import step_of
 from .proofs import SEARCH_STEPS, Facts

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from dlvm.ir import Dim, Expr
-from dlvm.ir.dims import Atom, Call, Monomial, floordiv, minimum, substitute, symbol, symbols
-from dlvm.ir.positions import recombine
+from dlvm.ir.sizes.dims import Atom, Call, Monomial, floordiv, minimum, substitute, symbol, symbols
+from dlvm.ir.sizes.positions import recombine
 
 from .index import ceildiv
 from .statements import (

@@ -16,8 +16,8 @@ from dlvm.gen.loops.index import guarded
 from dlvm.gen.loops.statements import Buffer, Local, Scalar, Table, Where
 from dlvm.gen.loops.status import code_of
 from dlvm.ir import I64, U64, Dim, Function, Op, Param, Part, Value
-from dlvm.ir.dims import at_least
-from dlvm.ir.positions import flatten
+from dlvm.ir.sizes.dims import at_least
+from dlvm.ir.sizes.positions import flatten
 from dlvm.ops import (
     Constant,
     DimSize,

@@ -24,8 +24,8 @@ from dlvm.gen.loops.statements import (
     statements,
 )
 from dlvm.ir import Dim, Value
-from dlvm.ir.dims import floordiv, maximum, minimum, mod, product, symbol
-from dlvm.ir.positions import Index, split
+from dlvm.ir.sizes.dims import floordiv, maximum, minimum, mod, product, symbol
+from dlvm.ir.sizes.positions import Index, split
 from dlvm.ops import Permute, Reshape
 
 from .elements import Pull

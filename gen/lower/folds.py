@@ -17,8 +17,8 @@ from dlvm.gen.loops.frames import Frame
 from dlvm.gen.loops.index import ceildiv, piece
 from dlvm.gen.loops.statements import Buffer, Local, Scalar
 from dlvm.ir import Dim, Value
-from dlvm.ir.dims import floordiv, minimum, mod, product
-from dlvm.ir.positions import Index, flatten, recombine, split
+from dlvm.ir.sizes.dims import floordiv, minimum, mod, product
+from dlvm.ir.sizes.positions import Index, flatten, recombine, split
 from dlvm.ops import Matmul, Reduction
 from dlvm.ops.arrays import reduction
 

@@ -29,8 +29,8 @@ from dlvm.gen.loops.statements import (
     statements,
 )
 from dlvm.ir import Dim, Value
-from dlvm.ir.dims import maximum, minimum, product, symbols
-from dlvm.ir.positions import Index, flatten, reshaped
+from dlvm.ir.sizes.dims import maximum, minimum, product, symbols
+from dlvm.ir.sizes.positions import Index, flatten, reshaped
 from dlvm.ops import (
     Kernel,
     Reduction,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dlvm.gen.loops.builder import At
 from dlvm.gen.loops.statements import Buffer
-from dlvm.ir.positions import flatten
+from dlvm.ir.sizes.positions import flatten
 from dlvm.ops import Exchange, Scatter, Update
 from dlvm.ops.arrays.sections import in_whole
 

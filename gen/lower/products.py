@@ -9,8 +9,8 @@ from dlvm.gen.loops.builder import At
 from dlvm.gen.loops.statements import CHUNK, Bind, Buffer, Fill, Load, Local, Operand, Product
 from dlvm.gen.loops.views import view_of
 from dlvm.ir import Function, Value
-from dlvm.ir.dims import at_least, symbol, symbols
-from dlvm.ir.positions import Index, flatten
+from dlvm.ir.sizes.dims import at_least, symbol, symbols
+from dlvm.ir.sizes.positions import Index, flatten
 from dlvm.ops import Gather, Matmul, Reduction, Update
 from dlvm.ops.arrays.indexing import one_part
 from dlvm.ops.arrays.sections import in_whole

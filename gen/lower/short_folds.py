@@ -16,8 +16,8 @@ from dlvm.gen.loops.frames import Frame, frame_of
 from dlvm.gen.loops.index import step_of
 from dlvm.gen.loops.statements import Bind, Body, Buffer, Let, Load, Loop, Scalar
 from dlvm.ir import Function
-from dlvm.ir.dims import product, symbols
-from dlvm.ir.positions import Index, split
+from dlvm.ir.sizes.dims import product, symbols
+from dlvm.ir.sizes.positions import Index, split
 from dlvm.ops import Reduction
 from dlvm.ops.arrays import reduction
 

@@ -18,8 +18,8 @@ from dlvm.gen.loops.builder import At
 from dlvm.gen.loops.frames import Frame
 from dlvm.gen.loops.statements import Local
 from dlvm.ir import F32, F64, Dim, Function, Param, Value
-from dlvm.ir.dims import at_least, floordiv
-from dlvm.ir.positions import Index
+from dlvm.ir.sizes.dims import at_least, floordiv
+from dlvm.ir.sizes.positions import Index
 from dlvm.ops import Constant, Elementwise, Reduction
 from dlvm.ops.arrays import reduction
 

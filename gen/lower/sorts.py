@@ -14,7 +14,7 @@ from dlvm.gen.loops.builder import At
 from dlvm.gen.loops.statements import Buffer, Scalar
 from dlvm.gen.loops.statements import Sort as SortRow
 from dlvm.ir import Param, TensorType, Value
-from dlvm.ir.positions import Index, flatten
+from dlvm.ir.sizes.positions import Index, flatten
 from dlvm.ops import SearchSorted, Sort
 
 from .elements import Pull

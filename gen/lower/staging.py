@@ -16,8 +16,8 @@ from dlvm.gen.loops.builder import At
 from dlvm.gen.loops.frames import lines
 from dlvm.gen.loops.index import ceildiv, piece
 from dlvm.ir import Dim, Value
-from dlvm.ir.dims import at_least, floordiv, maximum, minimum, product
-from dlvm.ir.positions import Index, split
+from dlvm.ir.sizes.dims import at_least, floordiv, maximum, minimum, product
+from dlvm.ir.sizes.positions import Index, split
 
 if TYPE_CHECKING:
     from .elements import Pull

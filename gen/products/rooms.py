@@ -6,7 +6,7 @@ Where there is no allocator, the memory of a call is known before it starts.
 from __future__ import annotations
 
 from dlvm.ir import Dim
-from dlvm.ir.dims import floordiv, maximum, minimum
+from dlvm.ir.sizes.dims import floordiv, maximum, minimum
 
 from .macro_kernel import LINE, PANEL_STEPS, Plan
 from .matrix_vector import COPIED_FROM

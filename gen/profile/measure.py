@@ -27,8 +27,8 @@ from dlvm.gen.runtime import ticks
 from dlvm.gen.schedule.cost import Costs, bytes_of
 from dlvm.gen.schedule.plans import Plans
 from dlvm.ir import Array, Dim, Module
-from dlvm.ir.dims import substitute
 from dlvm.ir.interpret import bind
+from dlvm.ir.sizes.dims import substitute
 from dlvm.target import Target
 
 from .records import Event, Part, Profile

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from dlvm.gen.lower.in_place import replaceable
 from dlvm.ir import Dim
-from dlvm.ir.dims import substitute, symbols
+from dlvm.ir.sizes.dims import substitute, symbols
 
 from .liveness import Liveness, around
 from .steps import (

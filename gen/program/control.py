@@ -37,8 +37,8 @@ from dlvm.ir import (
 )
 from dlvm.ir.core import as_tuple
 from dlvm.ir.dataflow import Runs
-from dlvm.ir.dims import symbol, symbols, with_atoms
 from dlvm.ir.rewrite import types_of
+from dlvm.ir.sizes.dims import symbol, symbols, with_atoms
 from dlvm.ir.types import contents
 from dlvm.ir.unify import unify
 from dlvm.ops import (

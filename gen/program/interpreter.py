@@ -18,7 +18,7 @@ import numpy as np
 from dlvm.gen.loops.interpreter import Counts, run_kernel
 from dlvm.gen.loops.status import WORDS
 from dlvm.ir import Array
-from dlvm.ir.dims import Dim, evaluate
+from dlvm.ir.sizes.dims import Dim, evaluate
 
 from .memory import Arena, plan
 from .steps import Given, Launch, Program, Storage, View

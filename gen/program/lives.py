@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from dlvm.base.errors import Origin
 from dlvm.ir import Dim
-from dlvm.ir.dims import substitute
+from dlvm.ir.sizes.dims import substitute
 
 from .memory import ordered
 from .steps import Given, Launch, Program, Step, Storage

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dlvm.ir import Dim
-from dlvm.ir.dims import Expr, at_least, floordiv
+from dlvm.ir.sizes.dims import Expr, at_least, floordiv
 
 from .steps import Program, Step, Storage
 

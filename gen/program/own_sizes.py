@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from dlvm.ir import Dim, Function
-from dlvm.ir.dims import (
+from dlvm.ir.rewrite import sizes_in
+from dlvm.ir.sizes.dims import (
     Atom,
     Call,
     atoms_of,
@@ -21,9 +22,9 @@ from dlvm.ir.dims import (
     canonical,
     divide_exactly,
     floordiv,
+    names_of,
     symbol,
 )
-from dlvm.ir.rewrite import sizes_in
 
 
 def own_sizes(body: Function) -> tuple[Mapping[Atom, Dim], Mapping[str, Dim]]:
@@ -31,7 +32,7 @@ def own_sizes(body: Function) -> tuple[Mapping[Atom, Dim], Mapping[str, Dim]]:
     around: dict[str, set[Atom]] = {}
     for d in sizes_in(body):
         for atom in atoms_of(d):
-            for name in atom.names() if isinstance(atom, Call) else (atom,):
+            for name in names_of(atom):
                 around.setdefault(name, set()).add(atom)
     values, here = dict[Atom, Dim](), dict[str, Dim]()
     for name, atoms in sorted(around.items()):

@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from dlvm.gen.loops.statements import LoopKernel
-from dlvm.ir.dims import mod
+from dlvm.ir.sizes.dims import mod
 
 from .steps import Given, Program, View
 

@@ -17,7 +17,7 @@ from dlvm.gen.loops.statements import LoopKernel
 from dlvm.gen.loops.work import flops
 from dlvm.gen.schedule.cost import bytes_of
 from dlvm.ir import Dim
-from dlvm.ir.dims import Expr, maximum, substitute
+from dlvm.ir.sizes.dims import Expr, maximum, substitute
 
 from .memory import ALIGNMENT, plan
 from .steps import CallFunction, Copy, Launch, Program, Step

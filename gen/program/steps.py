@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias, cast
 from dlvm.base.errors import Origin
 from dlvm.gen.loops.statements import Buffer, LoopKernel
 from dlvm.ir import Array, Dim, DType, Op, TensorType
-from dlvm.ir.dims import product, substitute, symbol
+from dlvm.ir.sizes.dims import product, substitute, symbol
 
 
 @dataclass(frozen=True, slots=True)

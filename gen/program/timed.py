@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from dlvm.base.errors import UserError
-from dlvm.ir.dims import substitute
+from dlvm.ir.sizes.dims import substitute
 
 from .steps import (
     CallFunction,

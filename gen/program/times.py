@@ -9,7 +9,7 @@ from functools import reduce
 from dlvm.gen.loops.statements import LoopKernel
 from dlvm.gen.schedule.cost import time_of, time_of_copy
 from dlvm.ir import Dim
-from dlvm.ir.dims import maximum, substitute
+from dlvm.ir.sizes.dims import maximum, substitute
 from dlvm.target import Target
 
 from .steps import CallFunction, Copy, Launch, Program, Step

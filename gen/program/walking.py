@@ -13,8 +13,8 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from dlvm.ir import Array, DType, Module
-from dlvm.ir.dims import evaluate
 from dlvm.ir.interpret import Interpreter
+from dlvm.ir.sizes.dims import evaluate
 from dlvm.ir.taps import Line, record
 
 from .steps import (

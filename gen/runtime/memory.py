@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dlvm.gen.text.module import FunctionWriter, Text
 from dlvm.ir import Dim
-from dlvm.ir.dims import floordiv
+from dlvm.ir.sizes.dims import floordiv
 
 from .call_words import PRINTER, SIGNALS, SINCE
 

@@ -15,7 +15,7 @@ from dlvm.gen.loops.status import OUT_OF_MEMORY
 from dlvm.gen.program.steps import View
 from dlvm.gen.text.module import Text
 from dlvm.ir import Dim
-from dlvm.ir.dims import floordiv
+from dlvm.ir.sizes.dims import floordiv
 
 from .call_words import CURRENT, FIRST, HELD
 from .memory import given_back, include_memory, taken

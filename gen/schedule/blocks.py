@@ -26,7 +26,7 @@ from dlvm.gen.loops.statements import (
     statements,
 )
 from dlvm.ir import DType
-from dlvm.ir.dims import mod, product, substitute
+from dlvm.ir.sizes.dims import mod, product, substitute
 from dlvm.target import Target
 
 from .folding import FEW, unrolled

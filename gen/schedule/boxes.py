@@ -24,8 +24,8 @@ from dlvm.gen.loops.statements import (
     statements,
 )
 from dlvm.ir import Dim
-from dlvm.ir.dims import at_least, symbols
-from dlvm.ir.equations import as_line
+from dlvm.ir.sizes.dims import at_least, symbols
+from dlvm.ir.sizes.equations import as_line
 
 from .transform import WHOLE, Transform, apply
 from .transforms.cut import Cut

@@ -30,7 +30,7 @@ from dlvm.gen.loops.statements import (
 )
 from dlvm.gen.loops.work import accesses, count
 from dlvm.ir import Dim, TensorType
-from dlvm.ir.dims import floordiv, maximum, minimum, substitute, symbols
+from dlvm.ir.sizes.dims import floordiv, maximum, minimum, substitute, symbols
 from dlvm.target import Target
 
 ORDERING = 100

@@ -23,7 +23,7 @@ from dlvm.gen.loops.statements import (
     accesses,
     statements,
 )
-from dlvm.ir.dims import symbols
+from dlvm.ir.sizes.dims import symbols
 
 from .transform import Transform
 from .transforms.gpu.ahead import Ahead, loads_of

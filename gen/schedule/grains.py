@@ -27,7 +27,7 @@ from dlvm.gen.loops.statements import (
     statements,
 )
 from dlvm.ir import F32, F64, Dim
-from dlvm.ir.dims import bounds, floordiv, maximum, minimum, symbols
+from dlvm.ir.sizes.dims import bounds, floordiv, maximum, minimum, symbols
 from dlvm.target import Target
 
 from .cost import Costs

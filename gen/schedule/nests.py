@@ -20,7 +20,7 @@ from dlvm.gen.loops.statements import (
     dims,
     statements,
 )
-from dlvm.ir.dims import product
+from dlvm.ir.sizes.dims import product
 
 from .chunks import chunks_of
 from .transform import WHOLE, Transform

@@ -27,8 +27,8 @@ from dlvm.gen.loops.statements import (
 )
 from dlvm.gen.lower.forms import FORMS
 from dlvm.ir import Dim
-from dlvm.ir.dims import substitute, symbols
-from dlvm.ir.equations import as_line
+from dlvm.ir.sizes.dims import substitute, symbols
+from dlvm.ir.sizes.equations import as_line
 from dlvm.target import Target
 
 from .boxes import boxes

@@ -21,8 +21,8 @@ from dlvm.gen.loops.statements import (
     statements,
 )
 from dlvm.ir import Dim
-from dlvm.ir.dims import product, symbol, symbols
-from dlvm.ir.positions import flatten
+from dlvm.ir.sizes.dims import product, symbol, symbols
+from dlvm.ir.sizes.positions import flatten
 
 from .chunks import rows_of
 from .transforms.stage import Stage

@@ -22,7 +22,7 @@ from dlvm.gen.loops.statements import (
     statements,
 )
 from dlvm.ir import Dim
-from dlvm.ir.dims import product
+from dlvm.ir.sizes.dims import product
 
 from .transform import Transform
 from .transforms.fuse import nested

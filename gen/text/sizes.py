@@ -8,20 +8,21 @@ linear in the lane with a known stride, or a vector of its own.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from dlvm.base.errors import CompilerError
 from dlvm.gen.loops.index import step_of
 from dlvm.ir import Dim, Expr
-from dlvm.ir.dims import (
+from dlvm.ir.sizes.dims import (
     Atom,
     Call,
     Monomial,
     at_least,
     canonical,
     floordiv,
+    names_of,
     substitute,
     symbol,
     symbols,
@@ -134,7 +135,7 @@ class Offsets:
         for scope in reversed(self.scopes):
             if (found := scope.values.get(d)) is not None:
                 return found
-        depths = [self._depth_of(mono) for mono, _ in d.terms]
+        depths = [self._depth(n for a, _ in mono for n in names_of(a)) for mono, _ in d.terms]
         depth = max(depths)
         scope, into = self._place(d, depth)
         parts = [*zip(d.terms, depths, strict=True)]
@@ -146,18 +147,13 @@ class Offsets:
         scope.values[d] = total
         return total
 
-    def _depth(self, d: Dim) -> int:
-        names = set(symbols(d))
-        found = (i for i, s in enumerate(self.scopes) if not names.isdisjoint(s.names))
-        return max(found, default=0)
+    def _depth(self, names: Iterable[str]) -> int:
+        """How deep the scope is in which the last of these symbols is defined."""
+        return max(map(self._depth_of, names), default=0)
 
-    def _depth_of(self, mono: Monomial) -> int:
-        names = (n for a, _ in mono for n in ((a,) if isinstance(a, str) else a.names()))
-        return max(map(self._depth_at, names), default=0)
-
-    def _depth_at(self, name: str) -> int:
-        found = range(len(self.scopes) - 1, 0, -1)
-        return next((i for i in found if name in self.scopes[i].names), 0)
+    def _depth_of(self, name: str) -> int:
+        inner = range(len(self.scopes) - 1, 0, -1)
+        return next((i for i in inner if name in self.scopes[i].names), 0)
 
     def _place(self, d: Dim, depth: int) -> tuple[Scope, Lines]:
         """The scope in which an index belongs, and where in it: once its symbols are there."""
@@ -185,7 +181,7 @@ class Offsets:
         if isinstance(atom, str):
             return next(s.names[atom] for s in reversed(self.scopes) if atom in s.names)
         alone = Expr(((((atom, 1),), 1),))
-        scope, into = self._place(alone, self._depth(alone))
+        scope, into = self._place(alone, self._depth(names_of(atom)))
         if (found := scope.values.get(alone)) is None:
             found = scope.values[alone] = self._call(atom, into)
         return found
@@ -271,7 +267,7 @@ class Offsets:
         One is for what is chosen, one for memory.
         """
         left = self.first(rest)
-        scope, into = self._place(rest, self._depth(rest))
+        scope, into = self._place(rest, self._depth(symbols(rest)))
         if (rest, lanes) not in scope.masks:
             scope.masks[rest, lanes] = self._masks(rest, left, lanes, into)
         return scope.masks[rest, lanes]

@@ -18,7 +18,7 @@ from dlvm.gen.program.control import kernels_of
 from dlvm.gen.schedule.planner import ALL
 from dlvm.gen.schedule.transform import Transform, apply
 from dlvm.ir import Array, Builder, Function, Module, Param, TensorType
-from dlvm.ir.dims import evaluate, symbols
+from dlvm.ir.sizes.dims import evaluate, symbols
 from dlvm.ops import Kernel
 from dlvm.target import Target
 

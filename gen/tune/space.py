@@ -25,7 +25,7 @@ from dlvm.gen.schedule.transforms.split import Split
 from dlvm.gen.schedule.transforms.unroll import Unroll
 from dlvm.gen.schedule.transforms.vectorize import Vectorize
 from dlvm.ir import Dim
-from dlvm.ir.dims import floordiv, maximum, mod
+from dlvm.ir.sizes.dims import floordiv, maximum, mod
 from dlvm.target import Target
 
 WIDTHS = (0, 4, 8, 16, 32, 64, 128, 256)

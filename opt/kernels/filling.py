@@ -10,7 +10,7 @@ from __future__ import annotations
 from dlvm import cost
 from dlvm.cost import instructions
 from dlvm.ir import Dim, Function, Op, Value
-from dlvm.ir.dims import at_least, product, symbols
+from dlvm.ir.sizes.dims import at_least, product, symbols
 from dlvm.ops import Broadcast, Gather, IndexMap, Permute, Reshape, Slice
 from dlvm.ops.families import Contraction, Elementwise, Reduction, Running
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from dlvm.cost import size_in_bytes
 from dlvm.ir import Builder, Function, Module, Op, Param, TensorType, Value
 from dlvm.ir.decisions import allowed
-from dlvm.ir.dims import at_least
 from dlvm.ir.rewrite import Env, map_regions
+from dlvm.ir.sizes.dims import at_least
 from dlvm.ops import Contraction, Update, kernel_of, reads_in_place, written_over
 from dlvm.ops.arrays.overwriting import Overwriting
 from dlvm.passes import module_pass

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from dlvm.ir import Function, Value
 from dlvm.ir.decisions import allowed
-from dlvm.ir.dims import Expr
+from dlvm.ir.sizes.dims import Expr
 
 from .groups import MOST_OPS, Group
 from .partition import Key, Partition

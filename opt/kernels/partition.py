@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from dlvm.ir import TAPE, Function, Op, Value
 from dlvm.ir.decisions import allowed
-from dlvm.ir.dims import at_least
+from dlvm.ir.sizes.dims import at_least
 from dlvm.ops import Broadcast, Constant, Gather, IndexMap, Permute, Reshape, Slice, Structured
 from dlvm.ops.arrays.indexing import one_part
 from dlvm.ops.arrays.overwriting import Overwriting

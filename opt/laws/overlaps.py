@@ -12,8 +12,8 @@ import itertools
 from collections.abc import Iterable
 
 from dlvm.ir import Dim, Function, Op, Value, zeros
-from dlvm.ir.dims import product
 from dlvm.ir.rewrite import Env, transform
+from dlvm.ir.sizes.dims import product
 from dlvm.ops import Reshape, Slice, Sum, Unpatch, Update
 from dlvm.passes import function_pass
 

@@ -9,11 +9,11 @@ import numpy as np
 
 from dlvm.base.errors import UserError
 from dlvm.ir import RULES, Array, Dim, Function, Module, Op, TensorType, Value, splat
-from dlvm.ir.dims import at_least, evaluate
 from dlvm.ir.interpret import Interpreter
 from dlvm.ir.numerics import LICENSED, Mode, current_mode
-from dlvm.ir.positions import groups
 from dlvm.ir.rewrite import Law, settle
+from dlvm.ir.sizes.dims import at_least, evaluate
+from dlvm.ir.sizes.positions import groups
 from dlvm.ops import Broadcast, Constant, DimSize, Permute, Reshape, Slice, scalar_value
 from dlvm.ops.families import Contraction, Elementwise, Movement, Reduction
 from dlvm.ops.literals import unread

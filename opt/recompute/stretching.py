@@ -18,8 +18,8 @@ from typing import Any
 
 from dlvm.cost import body_flops, size_in_bytes, typical
 from dlvm.ir import Builder, Dim, Function, Op, Param, TensorType, Value
-from dlvm.ir.dims import floordiv
 from dlvm.ir.rewrite import Env, inline, mapped
+from dlvm.ir.sizes.dims import floordiv
 from dlvm.ops import Concat, Reshape, Scan, Slice
 from dlvm.opt.facts import pure
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from dlvm.ir import Builder, Dim, Function, Op, Param, Value
-from dlvm.ir.dims import at_least
 from dlvm.ir.rewrite import Env, everywhere, mapped, place, transform
+from dlvm.ir.sizes.dims import at_least
 from dlvm.ops import Contraction, Gather, IndexMap, Iota, Permute, Scan, Slice
 from dlvm.ops.families import Elementwise, Movement, Reduction
 from dlvm.passes import function_pass

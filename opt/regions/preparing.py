@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 
 from dlvm.cost import Work, size_in_bytes, work
 from dlvm.ir import Array, Builder, Function, Module, Op, Param, Value
-from dlvm.ir.dims import evaluate
 from dlvm.ir.recipe import Recipe
 from dlvm.ir.rewrite import Env, place, transform
+from dlvm.ir.sizes.dims import evaluate
 from dlvm.ops import Constant
 from dlvm.ops.families import Creation, IndexMap
 from dlvm.ops.literals import LOOKED_AT, TOLD, constant_array, unread

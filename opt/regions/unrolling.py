@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from dlvm.ir import Builder, Dim, Function, Op, Param, TensorType, Value, inline, splat
-from dlvm.ir.dims import floordiv
 from dlvm.ir.rewrite import Env, mapped, transform, types_of
+from dlvm.ir.sizes.dims import floordiv
 from dlvm.ops import Concat, Reshape, Scan, Slice
 from dlvm.passes import function_pass
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from dlvm.ad import expand
 from dlvm.ir import Builder, Declaration, Function, Module, Param, TensorType, Value, parse
-from dlvm.ir.dims import evaluate
+from dlvm.ir.sizes.dims import evaluate
 from dlvm.ir.types import DTYPES
 
 Arrays = Sequence[Any]

@@ -10,7 +10,7 @@ import numpy as np
 
 from dlvm import ops
 from dlvm.ir import F64, I64, Function, FunctionRef, Value, literal
-from dlvm.ir.dims import evaluate, symbol
+from dlvm.ir.sizes.dims import evaluate, symbol
 
 from .building import function, t
 

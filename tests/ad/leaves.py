@@ -11,8 +11,8 @@ from typing import Any
 
 from dlvm import ops
 from dlvm.ir import F64, OPS, Op, TensorType
-from dlvm.ir.dims import symbol
 from dlvm.ir.rewrite import inline
+from dlvm.ir.sizes.dims import symbol
 from dlvm.testing.drawing.domains import tamed
 from tests.table import sample
 

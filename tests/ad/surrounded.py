@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from dlvm.ir import BOOL, Builder, Function, FunctionRef, Module, Param, TensorType, Value, zeros
-from dlvm.ir.dims import symbol, symbols
 from dlvm.ir.rewrite import Env, everywhere, mapped, transform
+from dlvm.ir.sizes.dims import symbol, symbols
 from dlvm.ops import Call, Control, Kernel, Pop, Push
 from dlvm.testing.drawing.random_programs import Program
 from dlvm.testing.strategies import programs

@@ -13,7 +13,7 @@ from dlvm.ad import expand
 from dlvm.ad.batch import BATCHED
 from dlvm.base.errors import IndexOutOfRange, UserError
 from dlvm.ir import OPS, Declaration, Dim, Function, FunctionRef, Module, Op, Value, parse
-from dlvm.ir.dims import symbol
+from dlvm.ir.sizes.dims import symbol
 
 from .building import checked, derivatives, draw, floats, function
 from .controls import CASES, counted, number, region

@@ -9,7 +9,7 @@ import numpy as np
 from dlvm import ops
 from dlvm.ad import expand
 from dlvm.ir import Declaration, Function, FunctionRef, Module, Value
-from dlvm.ir.dims import symbol
+from dlvm.ir.sizes.dims import symbol
 
 from .building import checked, function
 from .controls import updates

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from dlvm.ad import expand
 from dlvm.base.errors import IndexOutOfRange, UserError
 from dlvm.ir import BOOL, F64, I64, Declaration, Module, parse
-from dlvm.ir.dims import evaluate, symbol
 from dlvm.ir.interpret import bind
+from dlvm.ir.sizes.dims import evaluate, symbol
 from dlvm.ops import Effect
 from dlvm.testing.drawing.random_programs import TRACED, Program
 from tests.special import SLOPE_BY_CONVENTION

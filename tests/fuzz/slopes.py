@@ -13,7 +13,7 @@ import numpy as np
 from dlvm.ad import expand
 from dlvm.base.errors import UserError
 from dlvm.ir import Array, Declaration, Module
-from dlvm.ir.dims import symbol
+from dlvm.ir.sizes.dims import symbol
 from dlvm.testing.drawing.random_programs import Program
 
 from .case import Case

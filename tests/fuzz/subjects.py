@@ -28,7 +28,7 @@ from dlvm.ir import (
     Op,
     TensorType,
 )
-from dlvm.ir.dims import symbol
+from dlvm.ir.sizes.dims import symbol
 from dlvm.ops import (
     Abs,
     Add,

@@ -20,8 +20,8 @@ from dlvm.gen.schedule.blocks import blocks, is_proven
 from dlvm.gen.schedule.planner import ALL, planned
 from dlvm.gen.text.module import Text
 from dlvm.ir import parse
-from dlvm.ir.dims import evaluate
 from dlvm.ir.interpret import bind
+from dlvm.ir.sizes.dims import evaluate
 from dlvm.ops import kernel_of
 from dlvm.target import Target
 

@@ -9,7 +9,7 @@ import pytest
 
 import dlvm
 from dlvm.gen.loops.statements import Loop, statements
-from dlvm.ir.dims import evaluate
+from dlvm.ir.sizes.dims import evaluate
 
 from .compiled import kernel, loops
 from .values import same_bits

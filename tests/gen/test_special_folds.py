@@ -28,7 +28,7 @@ from dlvm.ir import (
     Param,
     TensorType,
 )
-from dlvm.ir.dims import Dim, symbol
+from dlvm.ir.sizes.dims import Dim, symbol
 from dlvm.ops import Fold, LinearRecurrence
 from dlvm.ops.families import Reduction, Running
 from tests.special import kinds

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlvm.ir import F32, TensorType
-from dlvm.ir.cases import Case, where_at_least, where_equal
-from dlvm.ir.dims import Dim, at_least, evaluate, floordiv, maximum, minimum, mod, symbol
+from dlvm.ir.sizes.cases import Case, where_at_least, where_equal
+from dlvm.ir.sizes.dims import Dim, at_least, evaluate, floordiv, maximum, minimum, mod, symbol
 from dlvm.ir.unify import unify
 
 H, W, K, Q = map(symbol, ("h", "w", "k", "q"))
@@ -22,6 +22,7 @@ EQUATIONS: list[tuple[Dim, Dim, dict[str, int], dict[str, str]]] = [
     (minimum(16, H), 16, {"h": 17}, {"h": "h_1+16"}),
     (K + Q, H + Q, {"k": 3, "q": 5, "h": 3}, {"h": "k"}),
     (K, 7, {"k": 7}, {"k": "7"}),
+    (floordiv(H, 512), 1, {"h": 700, "w": 3}, {"h": "700", "w": "w"}),
     (W * (floordiv(H - 33, 48) + 1), W, {"h": 48, "w": 5}, {"h": "48", "w": "w"}),
     (H + mod(3 * mod(H, 4), 4), 4 * floordiv(H + mod(3 * mod(H, 4), 4), 4), {"h": 9}, {}),
 ]

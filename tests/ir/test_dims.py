@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dlvm.base.errors import ShapeError
-from dlvm.ir import dims, equations
+from dlvm.ir.sizes import dims, equations, order
 from dlvm.ir.text.line import Line, parse_dim
 
 NAMES = ("A", "B", "C")
@@ -289,14 +289,14 @@ def test_a_minimum_is_split_though_another_is_made_of_it():
 def test_a_proof_about_many_calls_ends(monkeypatch: pytest.MonkeyPatch):
     """One about a kernel of singular values looked at thousands of sizes for three seconds."""
     asked: list[dims.Dim] = []
-    bounds = dims.bounds
+    bounds = order.bounds
 
     def noted(d: dims.Dim, ranges: Any = None) -> dims.Range:
         asked.append(d)
         return bounds(d, ranges)
 
-    monkeypatch.setattr(dims, "bounds", noted)
-    monkeypatch.setattr(dims, "_LONGEST", 50)
+    monkeypatch.setattr(order, "bounds", noted)
+    monkeypatch.setattr(order, "_LONGEST", 50)
     n = dims.symbol("N")
     d = n * n - n  # never negative, which intervals don't show
     for i in range(12):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dlvm.base.errors import ShapeError
-from dlvm.ir import F32, F64, TensorType, dims
+from dlvm.ir import F32, F64, TensorType
+from dlvm.ir.sizes import dims
 from dlvm.ir.unify import unify
 
 A, B, C = (dims.symbol(s) for s in "ABC")

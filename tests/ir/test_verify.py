@@ -21,10 +21,10 @@ from dlvm.ir import (
     Param,
     TensorType,
     Value,
-    dims,
     literal,
     verify,
 )
+from dlvm.ir.sizes import dims
 from dlvm.ops import (
     Add,
     Broadcast,

@@ -143,6 +143,16 @@ def heads():
     return nodes, dict(parts=whole(2, 3), minus=whole(-1), six=whole(6), bias=drawn(1, 1, 1, 1))
 
 
+@model({"x": ("batch", 1, "samples")}, {"y": 2}, [dict(batch=b, samples=700) for b in (1, 3)])
+def frames_of_which_there_is_one():
+    """A long window: how many frames there are is fixed by the samples, of whatever batch."""
+    nodes = [
+        NODE("Conv", ["x", "w"], ["frames"], strides=[512]),
+        NODE("Squeeze", ["frames", "last"], ["y"]),
+    ]
+    return nodes, dict(w=drawn(3, 1, 512), last=whole(2))
+
+
 @model({"x": ("batch", "time", 4)}, {"y": 3}, TEXT)
 def ranges_of_floats():
     """``arange(0.5, n, 1.5)`` and ``arange(n, 0, -1)`` of a size that was made a float."""

@@ -10,8 +10,8 @@ from dlvm.dsl.words.names import PUBLIC
 from dlvm.gen.gpu.choosing import using
 from dlvm.gen.gpu.emulator.device import EmulatedDevice
 from dlvm.ir import OPS, Dim, TensorType, Value
-from dlvm.ir.dims import floordiv
-from dlvm.ir.positions import Index
+from dlvm.ir.sizes.dims import floordiv
+from dlvm.ir.sizes.positions import Index
 from dlvm.ops import IndexMap
 from dlvm.ops.families import Read
 

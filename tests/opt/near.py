@@ -32,12 +32,12 @@ from dlvm.ir import (
     Rule,
     TensorType,
     Value,
-    dims,
     rules,
     splat,
 )
 from dlvm.ir.knowledge import properties_of
 from dlvm.ir.numerics import FAST, ROUNDING, LawClass
+from dlvm.ir.sizes import dims
 from dlvm.ops import Add, Mul, Sub
 from dlvm.opt.algebra.examples import outer
 from dlvm.trust.bounds import lost

@@ -19,8 +19,8 @@ import sympy
 
 from dlvm.ir import BOOL, F64, I64, Array, Builder, Function, Module, Param, Rule, TensorType, rules
 from dlvm.ir import parse as parse_module
-from dlvm.ir.dims import evaluate, symbols
 from dlvm.ir.numerics import EXACT
+from dlvm.ir.sizes.dims import evaluate, symbols
 from dlvm.ops import Add, Broadcast, Matmul, Reshape
 from dlvm.opt.laws.simplification import before_broadcast, before_reshape
 from dlvm.opt.laws.softmax import open_softmax

@@ -34,11 +34,11 @@ from dlvm.ir import (
     Rule,
     TensorType,
     Value,
-    dims,
     rules,
 )
 from dlvm.ir.decisions import overseen
 from dlvm.ir.numerics import EXACT, FAST, LICENSED, ROUNDING, numerics
+from dlvm.ir.sizes import dims
 from dlvm.ops import Add, Div, Elementwise, Mul, Neg, Sqrt, Sub
 from dlvm.opt import rearrange, simplify, simplify_finite
 from dlvm.passes import Pass, run

@@ -24,10 +24,10 @@ from dlvm.ir import (
     Param,
     Rule,
     TensorType,
-    dims,
     rules,
 )
 from dlvm.ir.numerics import EXACT, FAST
+from dlvm.ir.sizes import dims
 from tests.special import combinations, kinds, special_values
 
 from .building import parameter_type

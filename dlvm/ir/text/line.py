@@ -11,8 +11,8 @@ from functools import lru_cache
 from typing import Any
 
 from dlvm.base.errors import IRError, ShapeError
-from dlvm.ir import dims
 from dlvm.ir.core import MAX_NESTING, FunctionRef
+from dlvm.ir.sizes import dims
 from dlvm.ir.types import DTYPES, DType, TensorType
 
 MAX_SIZE_NESTING = 32

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from dlvm.base.errors import DlvmError, IRError, Origin, did_you_mean
-from dlvm.ir import dims
 from dlvm.ir.core import (
     MAX_NESTING,
     OPS,
@@ -30,6 +29,7 @@ from dlvm.ir.core import (
 )
 from dlvm.ir.layout import Spec
 from dlvm.ir.module import Module
+from dlvm.ir.sizes import dims
 from dlvm.ir.types import Array, DType, TensorType
 
 from .line import END, Line, parse_attribute, parse_dim, parse_number, parse_type

@@ -16,7 +16,7 @@ from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.operands import shown_shape
 from dlvm.dsl.trace.scopes import is_sequence, user_origin
 from dlvm.dsl.words.namespace import xp
-from dlvm.ir.dims import product
+from dlvm.ir.sizes.dims import product
 from dlvm.nn.convolution import conv, conv_transpose
 from dlvm.nn.pooling import adaptive_avg_pool, adaptive_max_pool, avg_pool, max_pool
 from dlvm.nn.resizing import interpolate

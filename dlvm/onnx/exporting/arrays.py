@@ -14,7 +14,7 @@ import numpy as np
 from dlvm import ops
 from dlvm.exporting.inlining import TypedName
 from dlvm.ir import BOOL, I32, I64, U8, DType, Op, TensorType
-from dlvm.ir.dims import product
+from dlvm.ir.sizes.dims import product
 from dlvm.ops import Scatter
 from dlvm.ops.arrays.scattering import SCATTERS
 

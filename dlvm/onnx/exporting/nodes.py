@@ -15,7 +15,7 @@ import numpy as np
 
 from dlvm.exporting.inlining import Body, Sizes, TypedName
 from dlvm.ir import I64, Array, Dim, DType, TensorType, literal
-from dlvm.ir.dims import Call, Expr
+from dlvm.ir.sizes.dims import Call, Expr
 from dlvm.onnx.messages import Attribute, Dimension, Graph, Node, Shape, Tensor, Type, ValueInfo
 from dlvm.onnx.messages import TensorType as Tensors
 from dlvm.onnx.tensors import NUMBERS, tensor

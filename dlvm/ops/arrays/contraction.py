@@ -8,9 +8,9 @@ import numpy as np
 
 from dlvm.base.errors import DTypeError, ShapeError
 from dlvm.ir import Array, Dim, TensorType, Value, rewrite, zeros
-from dlvm.ir.dims import product
 from dlvm.ir.numerics import FAST, ROUNDING
 from dlvm.ir.properties import Of, Properties
+from dlvm.ir.sizes.dims import product
 from dlvm.ops.elements.casting import converted
 from dlvm.ops.elements.elementwise import Mul
 from dlvm.ops.families import Contraction, wide

@@ -13,9 +13,9 @@ import numpy as np
 
 from dlvm.base.errors import DTypeError, IndexOutOfRange, IRError, ShapeError
 from dlvm.ir import Array, Dim, Param, TensorType, Value, rewrite, zeros
-from dlvm.ir.equations import unequal
 from dlvm.ir.numerics import ROUNDING
 from dlvm.ir.scalar import S, Scalars
+from dlvm.ir.sizes.equations import unequal
 from dlvm.ops.elements.elementwise import Add
 from dlvm.ops.families import Movement
 from dlvm.ops.literals import Iota, is_splat

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 
 from dlvm.ir import I64, Dim, TensorType, Value, splat, zeros
-from dlvm.ir.dims import symbol, symbols
-from dlvm.ir.positions import flatten, valued
+from dlvm.ir.sizes.dims import symbol, symbols
+from dlvm.ir.sizes.positions import flatten, valued
 from dlvm.ops.elements.division import FloorDiv, Remainder
 from dlvm.ops.elements.elementwise import Add, Maximum, Minimum, Mul
 from dlvm.ops.elements.logic import And, LessEqual, Not, Select

@@ -8,8 +8,8 @@ import numpy as np
 
 from dlvm.base.errors import ShapeError
 from dlvm.ir import Array, Dim, TensorType, Value, rewrite, zeros
-from dlvm.ir.positions import Index, reshaped
 from dlvm.ir.properties import Of, Properties
+from dlvm.ir.sizes.positions import Index, reshaped
 from dlvm.ops.elements.logic import Equal, Select
 from dlvm.ops.families import IndexMap, Read
 from dlvm.ops.literals import Iota

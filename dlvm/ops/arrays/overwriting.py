@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from dlvm.ir import Dim, Op, Param, Part, Value
-from dlvm.ir.dims import at_least
+from dlvm.ir.sizes.dims import at_least
 from dlvm.ops.families import Elementwise
 
 from .scattering import Scatter

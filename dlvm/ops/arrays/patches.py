@@ -11,8 +11,8 @@ from typing import Any
 
 from dlvm.base.errors import ShapeError
 from dlvm.ir import Dim, Op, TensorType, Value, rewrite
-from dlvm.ir.dims import at_least, floordiv, maximum, mod
-from dlvm.ir.positions import Index
+from dlvm.ir.sizes.dims import at_least, floordiv, maximum, mod
+from dlvm.ir.sizes.positions import Index
 from dlvm.ops.families import IndexMap, Read
 
 from .movement import Diagonal, Permute, Reshape

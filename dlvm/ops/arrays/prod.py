@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from dlvm.base.errors import DTypeError
-from dlvm.ir import Array, DType, TensorType, Value, dims
+from dlvm.ir import Array, DType, TensorType, Value
 from dlvm.ir.scalar import S, Scalars
+from dlvm.ir.sizes import dims
 from dlvm.ops.elements.casting import converted
 from dlvm.ops.families import Reduction, State, wide
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from dlvm.base.errors import DTypeError, ShapeError
 from dlvm.ir import Array, Dim, TensorType, Value, rewrite, zeros
-from dlvm.ir.dims import at_least, floordiv, mod, product
-from dlvm.ir.equations import unequal, when_positive, where_positive
-from dlvm.ir.positions import Index
 from dlvm.ir.properties import Of, Properties
+from dlvm.ir.sizes.dims import at_least, floordiv, mod, product
+from dlvm.ir.sizes.equations import unequal, when_positive, where_positive
+from dlvm.ir.sizes.positions import Index
 from dlvm.ops.families import IndexMap, Read
 
 

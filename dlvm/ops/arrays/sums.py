@@ -10,9 +10,9 @@ import numpy as np
 from dlvm.base.errors import DTypeError, ShapeError
 from dlvm.ir import Array, Dim, DType, TensorType, Value, rewrite, splat
 from dlvm.ir.numerics import ROUNDING
-from dlvm.ir.positions import Index
 from dlvm.ir.properties import Of, Properties
 from dlvm.ir.scalar import S, Scalars
+from dlvm.ir.sizes.positions import Index
 from dlvm.ops.families import IndexMap, Read, Reduction, State, wide
 
 

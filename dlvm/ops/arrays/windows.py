@@ -6,8 +6,8 @@ from typing import Any
 
 from dlvm.base.errors import ShapeError
 from dlvm.ir import Dim, Value, rewrite, zeros
-from dlvm.ir.dims import at_least
 from dlvm.ir.numerics import ROUNDING
+from dlvm.ir.sizes.dims import at_least
 from dlvm.ops.elements.elementwise import Add
 from dlvm.ops.families import Contraction, Elementwise, Movement
 from dlvm.ops.literals import is_splat

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from dlvm.ir import Array, Dim, TensorType, Value
-from dlvm.ir.dims import floordiv
 from dlvm.ir.properties import Of, Properties
+from dlvm.ir.sizes.dims import floordiv
 from dlvm.ops.arrays.contraction import Matmul, transposed
 from dlvm.ops.families import Factorisation
 

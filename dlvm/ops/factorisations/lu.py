@@ -9,7 +9,7 @@ import numpy as np
 
 from dlvm.base.errors import DTypeError, ShapeError
 from dlvm.ir import I64, Array, Dim, TensorType, Value, splat, zeros
-from dlvm.ir.dims import floordiv
+from dlvm.ir.sizes.dims import floordiv
 from dlvm.ops.arrays.contraction import Matmul, transposed
 from dlvm.ops.arrays.extremes import Max
 from dlvm.ops.arrays.indexing import Gather, ScatterAdd

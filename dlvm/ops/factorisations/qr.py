@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from dlvm.ir import Array, Dim, TensorType, Value
-from dlvm.ir.dims import minimum
 from dlvm.ir.properties import NONE, Of, Properties
+from dlvm.ir.sizes.dims import minimum
 from dlvm.ops.arrays.contraction import Matmul, transposed
 from dlvm.ops.arrays.sections import Concat, Slice
 from dlvm.ops.families import Factorisation

@@ -8,8 +8,8 @@ import numpy as np
 
 from dlvm.ir import Array, Builder, Dim, Param, TensorType, Value
 from dlvm.ir.core import as_tuple
-from dlvm.ir.dims import at_least, minimum, product
 from dlvm.ir.properties import NONE, Of, Properties
+from dlvm.ir.sizes.dims import at_least, minimum, product
 from dlvm.ops.arrays.contraction import Matmul, transposed
 from dlvm.ops.arrays.sums import Broadcast
 from dlvm.ops.families import Factorisation

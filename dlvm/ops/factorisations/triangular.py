@@ -8,7 +8,7 @@ import numpy as np
 
 from dlvm.base.errors import DTypeError, ShapeError
 from dlvm.ir import Array, Dim, TensorType, Value
-from dlvm.ir.equations import unequal
+from dlvm.ir.sizes.equations import unequal
 from dlvm.ops.arrays.contraction import Matmul, transposed
 from dlvm.ops.families import Factorisation
 

@@ -16,11 +16,11 @@ from dlvm.ir import (
     Op,
     TensorType,
     Value,
-    dims,
     literal,
 )
 from dlvm.ir.core import Builder, Param
 from dlvm.ir.rewrite import types_of
+from dlvm.ir.sizes import dims
 
 from .drafts import Draft
 from .families import MAX_DEPTH, place, places

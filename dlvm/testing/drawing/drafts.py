@@ -24,10 +24,10 @@ from dlvm.ir import (
     Param,
     TensorType,
     Value,
-    dims,
     literal,
 )
 from dlvm.ir.core import Entry
+from dlvm.ir.sizes import dims
 from dlvm.ir.types import Array, DType
 from dlvm.ops import Broadcast, Cast, Constant, Less
 

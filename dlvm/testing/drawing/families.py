@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from dlvm import ops
-from dlvm.ir import BOOL, I64, NUMBERS, Function, Op, TensorType, Value, dims, literal, splat
+from dlvm.ir import BOOL, I64, NUMBERS, Function, Op, TensorType, Value, literal, splat
 from dlvm.ir.core import Builder, Param
+from dlvm.ir.sizes import dims
 from dlvm.ops.factorisations.triangles import diagonal_of
 from dlvm.ops.flow.effects import Outgoing
 

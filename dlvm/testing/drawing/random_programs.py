@@ -27,8 +27,8 @@ from dlvm.ir import (
     Op,
     TensorType,
     Value,
-    dims,
 )
+from dlvm.ir.sizes import dims
 from dlvm.ops import (
     Add,
     Cast,

@@ -13,8 +13,8 @@ from math import gcd
 
 from dlvm.gen.loops.index import step_of
 from dlvm.ir import Dim
-from dlvm.ir.dims import canonical as as_dim
-from dlvm.ir.dims import divide_exactly, product, symbol, symbols, terms_of
+from dlvm.ir.sizes.dims import canonical as as_dim
+from dlvm.ir.sizes.dims import divide_exactly, product, symbol, symbols, terms_of
 
 from .scope import Scope, cuts
 from .terms import IS_ZERO, MOST, NOT_NEGATIVE, Factor, Form, Term, TooLong, is_zero, not_negative

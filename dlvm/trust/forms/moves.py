@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from dlvm import ops
 from dlvm.ir import BOOL, F64, I64, Dim, Op, Value
-from dlvm.ir.positions import Index
+from dlvm.ir.sizes.positions import Index
 from dlvm.ops.arrays.sections import in_whole
 from dlvm.ops.literals import Constant, DimSize, Iota
 

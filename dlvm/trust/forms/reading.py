@@ -17,7 +17,7 @@ import numpy as np
 from dlvm import ops
 from dlvm.ir import BOOL, Array, Dim, Op, Param, Part, Value
 from dlvm.ir.knowledge import properties_of
-from dlvm.ir.positions import Index
+from dlvm.ir.sizes.positions import Index
 from dlvm.ops.families import Elementwise
 from dlvm.ops.literals import Constant
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from dlvm.gen.loops.index import step_of
 from dlvm.ir import Dim
-from dlvm.ir.dims import (
+from dlvm.ir.sizes.dims import (
     Call,
     Range,
     at_least,
@@ -27,10 +27,10 @@ from dlvm.ir.dims import (
     symbols,
     terms_of,
 )
-from dlvm.ir.dims import floordiv as divided_by
-from dlvm.ir.dims import mod as rest_of
-from dlvm.ir.equations import when_positive
-from dlvm.ir.positions import recombine
+from dlvm.ir.sizes.dims import floordiv as divided_by
+from dlvm.ir.sizes.dims import mod as rest_of
+from dlvm.ir.sizes.equations import when_positive
+from dlvm.ir.sizes.positions import recombine
 
 from .terms import MOST, Factor, Form, Term, TooLong, shown
 

@@ -18,8 +18,8 @@ import numpy as np
 from dlvm.ad import expand
 from dlvm.base.errors import DlvmError
 from dlvm.ir import BOOL, F64, I64, Array, Declaration, Function, Module, Param, Value
-from dlvm.ir.dims import symbols
 from dlvm.ir.interpret import bind
+from dlvm.ir.sizes.dims import symbols
 from dlvm.ops import Constant
 from dlvm.trust.rounding import Run
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from dlvm.ir import Array, Declaration, Function, Module
-from dlvm.ir.dims import substitute
 from dlvm.ir.rewrite import resized
+from dlvm.ir.sizes.dims import substitute
 
 from .case import Case, Steps, sizes_of
 

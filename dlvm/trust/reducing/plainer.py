@@ -26,8 +26,8 @@ from dlvm.ir import (
     Expr,
     TensorType,
 )
-from dlvm.ir.dims import evaluate, substitute
 from dlvm.ir.rewrite import resized
+from dlvm.ir.sizes.dims import evaluate, substitute
 from dlvm.ops import Constant
 from dlvm.trust.recast import changed, recast
 

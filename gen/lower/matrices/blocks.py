@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from dlvm.gen.loops.statements import CHUNK, Local, Operand, Product, Scalar
 from dlvm.gen.lower.products import TILE
 from dlvm.ir import Dim
-from dlvm.ir.dims import floordiv, minimum, symbol
+from dlvm.ir.sizes.dims import floordiv, minimum, symbol
 
 from .workspace import Matrix, Work
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dlvm.gen.loops.statements import Scalar
 from dlvm.ir import BOOL, I64, Dim
-from dlvm.ir.positions import Index
+from dlvm.ir.sizes.positions import Index
 from dlvm.ops import Eigh
 from dlvm.ops.factorisations.eigh import ROTATED
 from dlvm.ops.factorisations.rotations import SWEEPS

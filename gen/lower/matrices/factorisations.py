@@ -17,7 +17,7 @@ from dlvm.gen.loops.statements import Buffer, Local, Operand, Scalar
 from dlvm.gen.lower.elements import Pull
 from dlvm.gen.lower.products import matrix_in_memory
 from dlvm.ir import BOOL, I64, Dim, Function, Value
-from dlvm.ir.positions import Index
+from dlvm.ir.sizes.positions import Index
 from dlvm.ops import LU, QR, Cholesky, Eigh, Factorisation, Schur, Svd, TriangularSolve
 
 from .blocks import STEP, Factors, Span, Triangle, block, panels, solve, subtract, widths_for

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from dlvm.gen.loops.index import ceildiv
 from dlvm.gen.loops.statements import Scalar
 from dlvm.ir import Dim
-from dlvm.ir.dims import minimum
-from dlvm.ir.positions import Index
+from dlvm.ir.sizes.dims import minimum
+from dlvm.ir.sizes.positions import Index
 from dlvm.ops import QR
 
 from .blocks import STEP, Factors, Span, Triangle, block, multiply, solve, subtract, widths_for

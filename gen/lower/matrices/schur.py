@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from dlvm.gen.loops.statements import Local, Scalar
 from dlvm.ir import I64, Dim
-from dlvm.ir.positions import Index
+from dlvm.ir.sizes.positions import Index
 from dlvm.ops import Schur
 from dlvm.ops.factorisations import tridiagonal
 from dlvm.ops.factorisations.schur import MOST, ODD

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dlvm.gen.loops.builder import At
 from dlvm.gen.loops.statements import Local, Scalar
 from dlvm.ir import BOOL, Dim
-from dlvm.ir.dims import at_least, maximum, minimum
-from dlvm.ir.positions import Index
+from dlvm.ir.sizes.dims import at_least, maximum, minimum
+from dlvm.ir.sizes.positions import Index
 from dlvm.ops import Svd
 from dlvm.ops.factorisations.rotations import SWEEPS
 from dlvm.ops.factorisations.svd import ROOT, ROTATED

@@ -8,7 +8,7 @@ The steps are those of the operation's reference.
 from __future__ import annotations
 
 from dlvm.gen.loops.statements import Scalar
-from dlvm.ir.positions import Index
+from dlvm.ir.sizes.positions import Index
 from dlvm.ops import Factorisation
 
 from .workspace import Work

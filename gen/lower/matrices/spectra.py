@@ -8,7 +8,7 @@ import numpy as np
 
 from dlvm.gen.loops.statements import Local, Scalar
 from dlvm.ir import BOOL, I64, Dim
-from dlvm.ir.positions import Index
+from dlvm.ir.sizes.positions import Index
 from dlvm.ops.factorisations import tridiagonal
 
 from .blocks import PANEL

@@ -17,7 +17,7 @@ import numpy as np
 from dlvm.gen.loops.index import ceildiv
 from dlvm.gen.loops.statements import Local, Scalar
 from dlvm.ir import I64, Dim
-from dlvm.ir.positions import Index
+from dlvm.ir.sizes.positions import Index
 from dlvm.ops.factorisations.tridiagonal import MOST
 
 from .workspace import Matrix, Work

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dlvm.gen.loops.index import ceildiv
 from dlvm.gen.loops.statements import Scalar
 from dlvm.ir import Dim
-from dlvm.ir.dims import minimum
-from dlvm.ir.positions import Index
+from dlvm.ir.sizes.dims import minimum
+from dlvm.ir.sizes.positions import Index
 
 from .blocks import Factors, Span, block, multiply, subtract
 from .sweeps import Band

@@ -10,8 +10,8 @@ from dlvm.gen.loops.builder import At, Nest
 from dlvm.gen.loops.statements import Buffer, Kind, Scalar
 from dlvm.gen.lower.elements import Pull
 from dlvm.ir import Dim, DType, Value
-from dlvm.ir.dims import floordiv, product
-from dlvm.ir.positions import Index, flatten
+from dlvm.ir.sizes.dims import floordiv, product
+from dlvm.ir.sizes.positions import Index, flatten
 from dlvm.ops import Factorisation
 from dlvm.ops.factorisations.tridiagonal import LANES
 

@@ -10,7 +10,7 @@ from dlvm.gen.loops.rewriting import Rewriting
 from dlvm.gen.loops.statements import Body, Loop
 from dlvm.gen.schedule.transform import Transform, register
 from dlvm.ir import Dim
-from dlvm.ir.dims import symbol, symbols
+from dlvm.ir.sizes.dims import symbol, symbols
 
 
 @register

@@ -9,7 +9,7 @@ from dlvm.gen.loops.rewriting import Rewriting
 from dlvm.gen.loops.simplify import used
 from dlvm.gen.loops.statements import Bind, Body, Define, Let, Loop, Statement
 from dlvm.gen.schedule.transform import Transform, register
-from dlvm.ir.dims import symbol
+from dlvm.ir.sizes.dims import symbol
 
 
 @register

@@ -8,8 +8,8 @@ from typing import ClassVar
 from dlvm.gen.loops.rewriting import Rewriting
 from dlvm.gen.loops.statements import Bind, Body, Define, Let, Loop, Statement
 from dlvm.gen.schedule.transform import Transform, register
-from dlvm.ir.dims import product, symbol, symbols
-from dlvm.ir.positions import split
+from dlvm.ir.sizes.dims import product, symbol, symbols
+from dlvm.ir.sizes.positions import split
 
 
 @register

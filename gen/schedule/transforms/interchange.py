@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from dlvm.gen.loops.statements import Bind, Body, Define, Let, Loop
 from dlvm.gen.schedule.transform import Transform, register
-from dlvm.ir.dims import symbols
+from dlvm.ir.sizes.dims import symbols
 
 
 @register

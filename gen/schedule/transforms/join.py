@@ -24,8 +24,8 @@ from dlvm.gen.loops.statements import (
     statements,
 )
 from dlvm.gen.schedule.transform import Transform, register
-from dlvm.ir.dims import divide_exactly, product, symbol, symbols
-from dlvm.ir.positions import Index, flatten
+from dlvm.ir.sizes.dims import divide_exactly, product, symbol, symbols
+from dlvm.ir.sizes.positions import Index, flatten
 
 from .fuse import nested
 

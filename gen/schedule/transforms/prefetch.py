@@ -9,7 +9,7 @@ from typing import ClassVar
 from dlvm.gen.loops.statements import Bind, Body, Buffer, Define, Let, Load, Loop, statements
 from dlvm.gen.schedule.transform import Transform, register
 from dlvm.ir import Dim
-from dlvm.ir.dims import substitute, symbols
+from dlvm.ir.sizes.dims import substitute, symbols
 
 
 @register

@@ -9,7 +9,7 @@ from typing import ClassVar
 from dlvm.gen.loops.rewriting import Rewriting
 from dlvm.gen.loops.statements import Body, Check, Loop, Statement, statements
 from dlvm.gen.schedule.transform import Transform, register
-from dlvm.ir.dims import floordiv, mod, symbol
+from dlvm.ir.sizes.dims import floordiv, mod, symbol
 
 from .unroll import MOST_STATEMENTS
 

@@ -9,7 +9,7 @@ from dlvm.gen.loops.statements import Body, Loop
 from dlvm.gen.loops.verifier import can_be_shared
 from dlvm.gen.schedule.transform import Transform, register
 from dlvm.ir import Dim
-from dlvm.ir.dims import symbols
+from dlvm.ir.sizes.dims import symbols
 
 
 @register

@@ -9,7 +9,7 @@ from dlvm.gen.loops.index import ceildiv, piece
 from dlvm.gen.loops.rewriting import Rewriting
 from dlvm.gen.loops.statements import Body, Define, Loop
 from dlvm.gen.schedule.transform import Transform, register
-from dlvm.ir.dims import mod, symbol
+from dlvm.ir.sizes.dims import mod, symbol
 
 TAILS = ("cut", "mask")
 

@@ -23,7 +23,7 @@ from dlvm.gen.loops.statements import (
 from dlvm.gen.schedule.chunks import cut_chunk
 from dlvm.gen.schedule.transform import Transform, register
 from dlvm.ir import TensorType
-from dlvm.ir.dims import symbol, symbols
+from dlvm.ir.sizes.dims import symbol, symbols
 
 
 @register

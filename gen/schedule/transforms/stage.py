@@ -23,8 +23,8 @@ from dlvm.gen.loops.statements import (
 )
 from dlvm.gen.schedule.transform import Transform, register
 from dlvm.ir import Dim
-from dlvm.ir.dims import product, substitute, symbol
-from dlvm.ir.positions import flatten
+from dlvm.ir.sizes.dims import product, substitute, symbol
+from dlvm.ir.sizes.positions import flatten
 
 MOST_BYTES = 1 << 20
 """Bytes of an array that a step may ask for."""

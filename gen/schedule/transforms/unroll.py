@@ -9,7 +9,7 @@ from dlvm.gen.loops.rewriting import Rewriting
 from dlvm.gen.loops.statements import Body, Loop, statements
 from dlvm.gen.schedule.transform import Transform, register
 from dlvm.ir import Dim
-from dlvm.ir.dims import floordiv, mod, symbol
+from dlvm.ir.sizes.dims import floordiv, mod, symbol
 
 MOST_STATEMENTS = 2048
 """Statements that one unrolled loop may have, so that no schedule compiles for minutes."""

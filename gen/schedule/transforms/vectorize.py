@@ -19,7 +19,7 @@ from dlvm.gen.loops.statements import (
     statements,
 )
 from dlvm.gen.schedule.transform import Transform, register
-from dlvm.ir.dims import symbols
+from dlvm.ir.sizes.dims import symbols
 
 WIDEST = 512
 """Lanes that one vector may have; each takes registers, and code of its own where there is none."""

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 
 from dlvm.cost import typical
 from dlvm.ir import F16, Op, TensorType, Value, rearrangement, rewrite, splat
-from dlvm.ir.dims import product as size_of
 from dlvm.ir.knowledge import properties_of
 from dlvm.ir.numerics import ROUNDING
+from dlvm.ir.sizes.dims import product as size_of
 from dlvm.ops import Broadcast, Matmul, Mul, Neg, Reshape, transposed
 from dlvm.opt.algebra.examples import wide
 

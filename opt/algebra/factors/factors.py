@@ -12,7 +12,7 @@ from typing import Literal
 
 from dlvm.cost import Work, product_work, typical
 from dlvm.ir import Dim, DType, Value, splat, zeros
-from dlvm.ir.dims import at_least
+from dlvm.ir.sizes.dims import at_least
 from dlvm.ops import (
     Broadcast,
     Equal,

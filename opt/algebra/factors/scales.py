@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from dlvm.ir import Dim, DType, Value, rearrangement
-from dlvm.ir.dims import floordiv, mod, symbol, symbols
+from dlvm.ir.sizes.dims import floordiv, mod, symbol, symbols
 from dlvm.ops import Add, Broadcast, Constant, Div, Matmul, Mul, Permute, Reshape, Sub
 from dlvm.ops.families import Contraction, IndexMap, rearranges
 from dlvm.opt.algebra.examples import wide

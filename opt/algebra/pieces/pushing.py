@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from dlvm.ir import Dim, Op, Value, rewrite
-from dlvm.ir.dims import at_least
 from dlvm.ir.knowledge import properties_of
 from dlvm.ir.numerics import ROUNDING
+from dlvm.ir.sizes.dims import at_least
 from dlvm.ops import Broadcast, Concat, Diagonal, Gather, Permute, Reshape, Slice, Sum
 from dlvm.ops.families import Elementwise
 

@@ -15,8 +15,8 @@ from __future__ import annotations
 import numpy as np
 
 from dlvm.ir import Dim, Value, rearrangement, splat
-from dlvm.ir.dims import product as size_of
 from dlvm.ir.numerics import FAST
+from dlvm.ir.sizes.dims import product as size_of
 from dlvm.ops import Add, Broadcast, Cast, Div, Mul, Neg, Reshape, Sub, Sum
 from dlvm.ops.literals import DimSize, scalar_value
 from dlvm.opt.algebra.factors.structure import scalar_of

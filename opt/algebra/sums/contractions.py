@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import reduce
 
 from dlvm.ir import Dim, Value, rearrangement
-from dlvm.ir.dims import product as size_of
+from dlvm.ir.sizes.dims import product as size_of
 from dlvm.ops import Broadcast, Matmul, Mul, Permute, Reshape, Sum, transposed
 from dlvm.opt.algebra.factors.factors import turned_about
 

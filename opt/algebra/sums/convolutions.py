@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dlvm.ir import Dim, Value, rearrangement
-from dlvm.ir.dims import at_least, product
+from dlvm.ir.sizes.dims import at_least, product
 from dlvm.ops import Broadcast, Matmul, Pad, Patches, Permute, Reshape, Slice, Sum, Unpatch
 
 

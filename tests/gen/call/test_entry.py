@@ -19,7 +19,7 @@ from dlvm.gen.call.sizes import bound_by, largest, row
 from dlvm.gen.loops.status import CallFailed
 from dlvm.gen.runtime import allocator as blocks
 from dlvm.ir import NUMBERS, parse
-from dlvm.ir.dims import evaluate
+from dlvm.ir.sizes.dims import evaluate
 from tests.gen.control_cases import CASES, Case
 from tests.gen.program.test_control import assert_same
 

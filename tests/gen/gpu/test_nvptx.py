@@ -15,7 +15,7 @@ from dlvm.gen.loops.interpreter import Counts, run_kernel
 from dlvm.gen.loops.verifier import verify
 from dlvm.gen.lower.kernels import lower
 from dlvm.gen.schedule.blocks import blocks
-from dlvm.ir.dims import evaluate
+from dlvm.ir.sizes.dims import evaluate
 from dlvm.ops import Kernel
 from dlvm.target import PTX_VERSIONS, Target
 from tests.gen.compiled import gpu, ptx_of

@@ -28,7 +28,7 @@ from dlvm.gen.lower.kernels import lower
 from dlvm.gen.schedule.blocks import blocks
 from dlvm.gen.schedule.planner import planned
 from dlvm.ir import F32, TensorType, parse
-from dlvm.ir.dims import evaluate, floordiv, maximum, minimum, mod, symbol
+from dlvm.ir.sizes.dims import evaluate, floordiv, maximum, minimum, mod, symbol
 from dlvm.ops import Kernel
 
 N, M, HERE, J = symbol("N"), symbol("M"), symbol("%i"), symbol("%j")
@@ -243,7 +243,7 @@ def test_proofs_hold_for_every_small_value():
 
 
 def holds(claim, n, outer, inner):
-    from dlvm.ir.dims import evaluate
+    from dlvm.ir.sizes.dims import evaluate
 
     for j in range(evaluate(outer, {"N": n})):
         for i in range(evaluate(inner, {"N": n, "%j": j})):

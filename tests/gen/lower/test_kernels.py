@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from dlvm.base.errors import UserError
 from dlvm.gen.loops.work import flops
 from dlvm.ir import F64, I64, NUMBERS
-from dlvm.ir.dims import evaluate
+from dlvm.ir.sizes.dims import evaluate
 from dlvm.ops import EmptyTape, Factorisation, Kernel, Ordering, Reduction, Scatter
 from dlvm.target import Target
 from dlvm.testing.drawing.random_programs import STRAIGHT

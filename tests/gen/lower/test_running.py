@@ -5,7 +5,7 @@ import pytest
 
 from dlvm.gen.loops.work import flops
 from dlvm.ir import DTYPES
-from dlvm.ir.dims import evaluate
+from dlvm.ir.sizes.dims import evaluate
 from tests.gen.compiled import Compiled, cpu, gpu, interpret, kernel, loops, ptx_of
 from tests.gen.values import numbers, same_bits
 

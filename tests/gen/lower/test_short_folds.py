@@ -10,7 +10,7 @@ from dlvm import nn
 from dlvm.gen.loops.statements import Loop, statements
 from dlvm.gen.lower import short_folds
 from dlvm.ir import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8
-from dlvm.ir.dims import symbol
+from dlvm.ir.sizes.dims import symbol
 from tests.gen.compiled import Compiled, cpu, interpret, kernel, loops
 from tests.gen.values import same_bits
 from tests.special import kinds, special_values

@@ -8,7 +8,7 @@ from dlvm.gen.build import build
 from dlvm.gen.loops.statements import Buffer, Loop, LoopKernel, Sort
 from dlvm.gen.loops.verifier import verify
 from dlvm.ir import DTYPES, F32, TensorType, parse
-from dlvm.ir.dims import symbol
+from dlvm.ir.sizes.dims import symbol
 from dlvm.opt.pipelines import DEFAULT
 from dlvm.passes import run
 from tests.gen.compiled import Compiled, gpu, interpret, kernel, loops, ptx_of

@@ -18,7 +18,7 @@ from dlvm.ir import (
     Param,
     TensorType,
 )
-from dlvm.ir.dims import symbol
+from dlvm.ir.sizes.dims import symbol
 from dlvm.ops import Bitcast, Cast, Elementwise, Kernel, Neg, Polygamma, Select
 from tests.gen.compiled import Compiled, interpret
 from tests.gen.values import numbers, same_bits

@@ -9,7 +9,7 @@ from dlvm.gen.program.control import to_program
 from dlvm.gen.program.memory import Arena, intervals, plan
 from dlvm.gen.program.steps import Program
 from dlvm.ir import parse
-from dlvm.ir.dims import evaluate, symbols
+from dlvm.ir.sizes.dims import evaluate, symbols
 from tests.gen.control_cases import CASES
 
 

@@ -9,8 +9,8 @@ import dlvm
 from dlvm import nn
 from dlvm.gen.call.sizes import largest
 from dlvm.gen.program import own_sizes
-from dlvm.ir import dims
-from dlvm.ir.dims import evaluate, floordiv, maximum, minimum, mod, symbol
+from dlvm.ir.sizes import dims
+from dlvm.ir.sizes.dims import evaluate, floordiv, maximum, minimum, mod, symbol
 
 H, W = symbol("h"), symbol("w")
 HALF = floordiv(H - 1, 2)

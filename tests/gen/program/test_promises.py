@@ -15,7 +15,7 @@ from dlvm.gen.program.promises import Promises, promises
 from dlvm.gen.program.steps import Given, Launch, Program, Storage, View
 from dlvm.gen.schedule.blocks import blocks
 from dlvm.ir import F32, TensorType
-from dlvm.ir.dims import symbol
+from dlvm.ir.sizes.dims import symbol
 from dlvm.target import Target
 from tests.gen.compiled import kernel
 

@@ -17,9 +17,10 @@ from dlvm.gen.program.coalesce import coalesce
 from dlvm.gen.program.control import to_program
 from dlvm.gen.program.memory import ALIGNMENT
 from dlvm.gen.program.report import program_flops
-from dlvm.ir import F32, dims, parse
-from dlvm.ir.dims import evaluate
+from dlvm.ir import F32, parse
 from dlvm.ir.interpret import bind
+from dlvm.ir.sizes import dims
+from dlvm.ir.sizes.dims import evaluate
 from tests.gen.control_cases import BATCH, CASES, whole
 from tests.gen.program.test_control import run_steps
 

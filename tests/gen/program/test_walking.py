@@ -28,7 +28,7 @@ from dlvm.gen.program.steps import (
 )
 from dlvm.gen.program.walking import Ended, uninitialised, walk
 from dlvm.ir import F32, I64, Array, TensorType
-from dlvm.ir.dims import symbol
+from dlvm.ir.sizes.dims import symbol
 from dlvm.ir.taps import Line, taps
 
 

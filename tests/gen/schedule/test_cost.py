@@ -10,7 +10,7 @@ from dlvm.gen.lower.kernels import lower
 from dlvm.gen.schedule.cost import bytes_of, time_of, time_of_copy
 from dlvm.gen.schedule.planner import planned
 from dlvm.ir import F32, TensorType
-from dlvm.ir.dims import evaluate, symbols
+from dlvm.ir.sizes.dims import evaluate, symbols
 from dlvm.machine import Level, Machine
 from dlvm.target import Target
 from tests.gen.compiled import kernel

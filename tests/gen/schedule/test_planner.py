@@ -14,7 +14,7 @@ from dlvm.gen.loops.verifier import verify
 from dlvm.gen.lower.kernels import lower
 from dlvm.gen.schedule.planner import planned
 from dlvm.gen.schedule.text import Schedule, parse_schedule, schedule_text
-from dlvm.ir.dims import evaluate
+from dlvm.ir.sizes.dims import evaluate
 from dlvm.ops import Kernel
 from dlvm.testing.strategies import programs
 from tests.gen.compiled import arguments, kernel, written

@@ -22,9 +22,9 @@ from dlvm.ir import (
     Module,
     Param,
     TensorType,
-    dims,
     parse,
 )
+from dlvm.ir.sizes import dims
 from dlvm.ops import Add, Constant, Maximum, Print, Tanh
 from dlvm.testing.drawing.random_programs import EVERY, Program
 from dlvm.testing.strategies import programs
@@ -158,7 +158,7 @@ def test_comments_blank_lines_and_spaces_mean_nothing():
 
 def test_the_text_does_not_depend_on_the_hash_seed():
     code = (
-        "from dlvm.ir import *; from dlvm.ir.dims import symbol\n"
+        "from dlvm.ir import *; from dlvm.ir.sizes.dims import symbol\n"
         "size = symbol('B') * symbol('A') + symbol('C')\n"
         "x = Param(TensorType(F32, (size,)), 'x')\n"
         "print(Module((Function('f', (x,), (), (x,)),)))\n"

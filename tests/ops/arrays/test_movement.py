@@ -21,8 +21,8 @@ from dlvm.ir import (
     Module,
     Param,
     TensorType,
-    dims,
 )
+from dlvm.ir.sizes import dims
 from dlvm.ops import (
     Broadcast,
     Concat,

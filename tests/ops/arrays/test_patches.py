@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import dlvm
-from dlvm.ir import F64, Param, TensorType, dims
+from dlvm.ir import F64, Param, TensorType
+from dlvm.ir.sizes import dims
 from dlvm.ops import Patches, Sum, Unpatch
 from dlvm.ops.arrays.patches import positions
 from tests.ops.running import run_op

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import dlvm
-from dlvm.ir.dims import evaluate
+from dlvm.ir.sizes.dims import evaluate
 
 
 @dataclass(frozen=True, slots=True)

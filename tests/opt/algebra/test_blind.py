@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import dlvm
-from dlvm.ir.dims import evaluate
+from dlvm.ir.sizes.dims import evaluate
 
 from .blind import BLIND
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dlvm.base.errors import CompilerError, UserError
-from dlvm.ir.dims import symbols
+from dlvm.ir.sizes.dims import symbols
 from tests.opt.mutants import mutants
 
 from .programs import compare, program

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from dlvm.ir import F32, Function, Module, TensorType, Value, dims, parse, splat
+from dlvm.ir import F32, Function, Module, TensorType, Value, parse, splat
+from dlvm.ir.sizes import dims
 from dlvm.ops import (
     ArgMax,
     Broadcast,

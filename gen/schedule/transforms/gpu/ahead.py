@@ -24,7 +24,7 @@ from dlvm.gen.loops.statements import (
 from dlvm.gen.schedule.transform import Transform, register
 from dlvm.gen.schedule.transforms.unroll import MOST_STATEMENTS
 from dlvm.ir import Dim
-from dlvm.ir.dims import symbol
+from dlvm.ir.sizes.dims import symbol
 
 
 @register

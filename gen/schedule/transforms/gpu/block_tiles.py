@@ -22,8 +22,8 @@ from dlvm.gen.loops.statements import (
     Statement,
 )
 from dlvm.ir import Dim, DType
-from dlvm.ir.dims import at_least, floordiv, maximum, mod, product, substitute, symbol
-from dlvm.ir.positions import Index, split
+from dlvm.ir.sizes.dims import at_least, floordiv, maximum, mod, product, substitute, symbol
+from dlvm.ir.sizes.positions import Index, split
 
 BLOCK, LANE = "%block", "%lane"
 

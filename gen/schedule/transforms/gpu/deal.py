@@ -32,7 +32,7 @@ from dlvm.gen.loops.statements import (
 from dlvm.gen.schedule.chunks import CHUNK, is_chunks, rows_of
 from dlvm.gen.schedule.transform import OfKernel, register
 from dlvm.ir import Dim
-from dlvm.ir.dims import symbol, symbols
+from dlvm.ir.sizes.dims import symbol, symbols
 
 LONG = 2048
 """Elements of a row from which on a block has several warps."""

@@ -13,8 +13,8 @@ from typing import ClassVar
 
 from dlvm.gen.loops.statements import WARP, Local, Multiply
 from dlvm.ir import BF16, F16, F32, Dim, DType
-from dlvm.ir.dims import floordiv, mod
 from dlvm.ir.numerics import FAST, ROUNDING, LawClass
+from dlvm.ir.sizes.dims import floordiv, mod
 
 from .block_tiles import BlockTiles
 

@@ -28,7 +28,7 @@ from dlvm.gen.loops.statements import (
 )
 from dlvm.gen.schedule.transform import Transform, register
 from dlvm.ir import Dim
-from dlvm.ir.dims import at_least, mod, substitute, symbol
+from dlvm.ir.sizes.dims import at_least, mod, substitute, symbol
 
 from .bind import LANES
 

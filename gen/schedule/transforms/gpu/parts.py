@@ -30,8 +30,8 @@ from dlvm.gen.loops.statements import (
 )
 from dlvm.gen.schedule.transform import OfKernel, register
 from dlvm.ir import Dim, TensorType
-from dlvm.ir.dims import maximum, product, symbol
-from dlvm.ir.positions import flatten
+from dlvm.ir.sizes.dims import maximum, product, symbol
+from dlvm.ir.sizes.positions import flatten
 
 from .block_tiles import once
 from .tiles import product_of

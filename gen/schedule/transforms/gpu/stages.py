@@ -28,8 +28,8 @@ from dlvm.gen.loops.statements import (
 from dlvm.gen.schedule.chunks import CHUNK, cut_chunk, is_chunks, rows_of
 from dlvm.gen.schedule.transform import OfKernel, register
 from dlvm.ir import Dim, TensorType
-from dlvm.ir.dims import bounds, product, symbol, symbols
-from dlvm.ir.positions import flatten
+from dlvm.ir.sizes.dims import bounds, product, symbol, symbols
+from dlvm.ir.sizes.positions import flatten
 
 MOST_ROWS = 256
 """Rows from which on there are blocks enough, one for each."""

@@ -28,8 +28,8 @@ from dlvm.gen.loops.statements import (
 from dlvm.gen.schedule.transform import Transform, register
 from dlvm.gen.schedule.transforms.fuse import nested
 from dlvm.ir import Dim
-from dlvm.ir.dims import floordiv, mod, product, substitute, symbol
-from dlvm.ir.positions import split
+from dlvm.ir.sizes.dims import floordiv, mod, product, substitute, symbol
+from dlvm.ir.sizes.positions import split
 
 SIDE, ROWS = 32, 8
 """The side of a tile, and how many of its rows the lanes of a block take at once."""

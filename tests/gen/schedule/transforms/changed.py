@@ -10,7 +10,7 @@ from dlvm.gen.loops.status import WORDS
 from dlvm.gen.loops.verifier import verify
 from dlvm.gen.lower.kernels import lower
 from dlvm.gen.schedule.transform import apply
-from dlvm.ir.dims import evaluate
+from dlvm.ir.sizes.dims import evaluate
 from tests.gen.compiled import arguments, kernel, written
 from tests.gen.values import same_bits
 

@@ -10,7 +10,7 @@ from dlvm.gen.schedule.transform import WHOLE, apply
 from dlvm.gen.schedule.transforms.cut import Cut
 from dlvm.gen.schedule.transforms.distribute import Distribute
 from dlvm.gen.schedule.transforms.simplify import Simplify
-from dlvm.ir.dims import symbol
+from dlvm.ir.sizes.dims import symbol
 
 from .changed import ROWS, TURNED, changes_no_bit, first, plain
 

@@ -26,7 +26,7 @@ from dlvm.gen.schedule.planner import planned
 from dlvm.gen.schedule.transform import WHOLE, apply
 from dlvm.gen.schedule.transforms.join import Join, against
 from dlvm.ir import F32, TensorType
-from dlvm.ir.dims import symbol
+from dlvm.ir.sizes.dims import symbol
 
 
 def pairs(a: Any) -> Any:

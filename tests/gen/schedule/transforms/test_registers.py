@@ -21,7 +21,7 @@ from dlvm.gen.lower.kernels import lower
 from dlvm.gen.schedule.planner import planned
 from dlvm.gen.schedule.transform import apply
 from dlvm.gen.schedule.transforms.registers import Registers
-from dlvm.ir.dims import symbol
+from dlvm.ir.sizes.dims import symbol
 from tests.gen.compiled import Compiled, interpret, kernel
 from tests.gen.values import same_bits
 

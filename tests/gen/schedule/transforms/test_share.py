@@ -10,7 +10,7 @@ from dlvm.gen.loops.verifier import verify
 from dlvm.gen.lower.kernels import lower
 from dlvm.gen.schedule.transform import apply
 from dlvm.gen.schedule.transforms.share import Share
-from dlvm.ir.dims import symbol
+from dlvm.ir.sizes.dims import symbol
 from tests.gen.compiled import kernel
 
 TURNED = """func @f(%x: f32[A,B,C]) -> f32[C,B,A] {

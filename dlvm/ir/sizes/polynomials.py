@@ -26,8 +26,8 @@ Monomial: TypeAlias = tuple[tuple[Atom, int], ...]
 Dim: TypeAlias = "int | Expr"
 
 FUNCTIONS: dict[str, Callable[[int, int], int]] = {
-    "floordiv": lambda a, b: a // b,
-    "mod": lambda a, b: a % b,
+    "floordiv": lambda a, b: a // b if b else 0,
+    "mod": lambda a, b: a % b if b else 0,
     "min": min,
     "max": max,
 }
@@ -96,7 +96,7 @@ class Expr(Immutable):
     def _occurring(self) -> Iterator[str]:
         for mono, _ in self.terms:
             for atom, _ in mono:
-                yield from (atom,) if isinstance(atom, str) else atom.names()
+                yield from names_of(atom)
 
     def __add__(self, other: Any) -> Any:
         if not isinstance(other, int | Expr):
@@ -194,12 +194,18 @@ def canonical(terms: dict[Monomial, int]) -> Dim:
     return Expr(tuple(kept))
 
 
+def names_of(atom: Atom) -> tuple[str, ...]:
+    """The symbols in a factor of a term."""
+    return (atom,) if isinstance(atom, str) else atom.names()
+
+
 def symbol(name: str) -> Expr:
     """The unknown size with this name."""
     return Expr(((((name, 1),), 1),))
 
 
-def _call(function: str, lhs: Dim, rhs: Dim) -> Expr:
+def call_of(function: str, lhs: Dim, rhs: Dim) -> Expr:
+    """A call as a size, in no simpler form."""
     return Expr(((((Call(function, lhs, rhs), 1),), 1),))
 
 
@@ -221,8 +227,8 @@ def floordiv(a: Dim, b: Dim) -> Dim:
             return whole + rest // b
         if (inner := _quotient(rest)) is not None:
             return whole + floordiv(inner[0], inner[1] * b)
-        return whole + _call("floordiv", rest, b)
-    return quotient if (quotient := divide_exactly(a, b)) is not None else _call("floordiv", a, b)
+        return whole + call_of("floordiv", rest, b)
+    return quotient if (quotient := divide_exactly(a, b)) is not None else call_of("floordiv", a, b)
 
 
 def mod(a: Dim, b: Dim) -> Dim:
@@ -236,15 +242,15 @@ def mod(a: Dim, b: Dim) -> Dim:
         if isinstance(rest, int):
             return rest % b
         least, most = bounds(rest)
-        return rest if least >= 0 and most < b else _call("mod", rest, b)
-    return 0 if divide_exactly(a, b) is not None else _call("mod", a, b)
+        return rest if least >= 0 and most < b else call_of("mod", rest, b)
+    return 0 if divide_exactly(a, b) is not None else call_of("mod", a, b)
 
 
 def _quotient(d: Dim) -> tuple[Dim, int] | None:
     """``(a + n*c, n)`` of ``d = a // n + c`` with constants c and n, else None."""
     match d:
         case Expr(((((Call("floordiv", a, int(n)), 1),), 1), *_)) if n > 0:
-            offset = d - _call("floordiv", a, n)
+            offset = d - call_of("floordiv", a, n)
             return (a + n * offset, n) if isinstance(offset, int) else None
         case _:
             return None
@@ -292,49 +298,6 @@ def _divide_monomial(a: Monomial, b: Monomial) -> Monomial | None:
     return tuple((atom, p) for atom, p in powers.items() if p)
 
 
-def minimum(a: Dim, b: Dim) -> Dim:
-    """The smaller of two sizes, resolved while tracing if their bounds decide it."""
-    if at_least(b, a):
-        return a
-    if at_least(a, b):
-        return b
-    for x, y in ((a, b), (b, a)):
-        if (found := _less_one("min", y, lambda d, x=x: at_least(d, x))) is not None:
-            return minimum(x, found)
-    return _call("min", *_sorted(a, b))
-
-
-def maximum(a: Dim, b: Dim) -> Dim:
-    """The larger of two sizes, resolved while tracing if their bounds decide it."""
-    if at_least(a, b):
-        return a
-    if at_least(b, a):
-        return b
-    for x, y in ((a, b), (b, a)):
-        if (found := _less_one("max", y, lambda d, x=x: at_least(x, d))) is not None:
-            return maximum(x, found)
-    return _call("max", *_sorted(a, b))
-
-
-def _less_one(function: str, d: Dim, idle: Callable[[Dim], bool]) -> Dim | None:
-    """Simplifies ``max(x, max(p, q) + r)`` to ``max(x, q + r)`` if ``x >= p + r``; min likewise.
-
-    So ``max(0, max(0, N-1) - 1)``, the size of a slice of a slice, becomes ``max(0, N-2)``.
-    """
-    for mono, k in terms_of(d):
-        call = mono[0][0] if is_call(mono) else None
-        if k == 1 and isinstance(call, Call) and call.function == function:
-            rest = d - _call(function, call.lhs, call.rhs)
-            for dropped, kept in ((call.lhs, call.rhs), (call.rhs, call.lhs)):
-                if idle(dropped + rest):
-                    return kept + rest
-    return None
-
-
-def _sorted(a: Dim, b: Dim) -> tuple[Dim, Dim]:
-    return (a, b) if str(a) <= str(b) else (b, a)
-
-
 def product(dims: tuple[Dim, ...]) -> Dim:
     """The number of elements of a shape."""
     out: Dim = 1
@@ -348,14 +311,7 @@ def symbols(d: Dim) -> tuple[str, ...]:
     return d.names() if isinstance(d, Expr) else ()
 
 
-def substitute(d: Dim, values: Mapping[str, Dim]) -> Dim:
-    """The size with values substituted for symbols; symbols without a value remain."""
-    if isinstance(d, int) or values.keys().isdisjoint(d.names()):
-        return d
-    return _with_values(d, lambda a: _atom_value(a, values))
-
-
-def _with_values(d: Dim, value_of: Callable[[Atom], Dim | None]) -> Dim:
+def with_values(d: Dim, value_of: Callable[[Atom], Dim | None]) -> Dim:
     """The size with values for atoms; those without one remain."""
     out: dict[Monomial, int] = {}
     for mono, k in terms_of(d):
@@ -373,23 +329,6 @@ def _with_values(d: Dim, value_of: Callable[[Atom], Dim | None]) -> Dim:
     return canonical(out)
 
 
-def _atom_value(atom: Atom, values: Mapping[str, Dim]) -> Dim | None:
-    if isinstance(atom, str):
-        return values.get(atom)
-    if values.keys().isdisjoint(atom.names()):
-        return None
-    a, b = substitute(atom.lhs, values), substitute(atom.rhs, values)
-    return {"floordiv": floordiv, "mod": mod, "min": minimum, "max": maximum}[atom.function](a, b)
-
-
-def evaluate(d: Dim, values: Mapping[str, int]) -> int:
-    """The number that a size is, given a value for every symbol."""
-    out = substitute(d, values)
-    if isinstance(out, int):
-        return out
-    raise ShapeError(f"the size {d} needs a value for {', '.join(sorted(set(symbols(out))))}")
-
-
 def atoms_of(d: Dim) -> tuple[Atom, ...]:
     """The factors of the terms of a size, each once: symbols and calls."""
     return tuple(dict.fromkeys(a for mono, _ in terms_of(d) for a, _ in mono))
@@ -397,7 +336,7 @@ def atoms_of(d: Dim) -> tuple[Atom, ...]:
 
 def with_atoms(d: Dim, values: Mapping[Atom, Dim]) -> Dim:
     """A size in which some factors of its terms are something else."""
-    return _with_values(d, lambda a: values.get(a))
+    return with_values(d, lambda a: values.get(a))
 
 
 def bounds(d: Dim, ranges: Mapping[str, Range] | None = None) -> Range:
@@ -410,7 +349,7 @@ def bounds(d: Dim, ranges: Mapping[str, Range] | None = None) -> Range:
     for mono, k in d.terms:
         term: Range = (1, 1)
         for i, (atom, p) in enumerate(mono):
-            power = intervals.power(_atom_bounds(atom, known), p)
+            power = intervals.power(atom_bounds(atom, known), p)
             term = intervals.times(term, power) if i else power
         least, most = term if k > 0 else (term[1], term[0])
         lo += least * k if least else 0
@@ -418,7 +357,8 @@ def bounds(d: Dim, ranges: Mapping[str, Range] | None = None) -> Range:
     return lo, hi
 
 
-def _atom_bounds(atom: Atom, ranges: Mapping[str, Range]) -> Range:
+def atom_bounds(atom: Atom, ranges: Mapping[str, Range]) -> Range:
+    """An interval that contains every value of a symbol or a call."""
     if isinstance(atom, str):
         return ranges.get(atom, (0, math.inf))
     return _call_bounds(atom, ranges) if ranges else atom.bounds()
@@ -439,120 +379,27 @@ def _call_bounds(atom: Call, ranges: Mapping[str, Range]) -> Range:
             return -math.inf, math.inf
 
 
-_TRIED = ((0, 0), (1, 0), (3, 2), (9, -2), (100, 41), (900, -97))
-"""Values of symbols that may refute a size: the one of the first, and how far the next ones lie."""
-_DEEPEST = 8
-"""Calls that a proof replaces one after the other, at most."""
-_LONGEST = 512
-"""Sizes that a proof looks at, at most: a size of a hundred calls would take it minutes."""
-
-
-def at_least(a: Dim, b: Dim, ranges: Mapping[str, Range] | None = None) -> bool:
-    """Whether ``a >= b`` is proved for every value of the symbols; False if it is unproved.
-
-    What is false for some values has no proof, which is only searched for if none of these is met.
-    """
-    d = a - b
-    if bounds(d, ranges)[0] >= 0:
-        return True
-    if not isinstance(d, Expr) or _refuted(d, ranges or {}):
-        return False
-    return _counted_from_least(d, ranges or {}) or _Proof(ranges).never_negative(d, _DEEPEST)
-
-
-def _counted_from_least(d: Expr, ranges: Mapping[str, Range]) -> bool:
-    """Whether ``d >= 0`` shows where each factor is counted from its least value on.
-
-    ``a*b + a + b + 1``, of ``a`` and ``b`` from -1 on, is the product of two that are not negative.
-    """
-    above: dict[str, Range] = {}
-    values: dict[Atom, Dim] = {}
-    for atom in atoms_of(d):
-        least, most = _atom_bounds(atom, ranges)
-        if math.isinf(least):
-            return False
-        above[name := f"{atom} from {int(least)}"] = (0, most - least)
-        values[atom] = symbol(name) + int(least)
-    return bounds(with_atoms(d, values), above)[0] >= 0
-
-
-def _refuted(d: Expr, ranges: Mapping[str, Range]) -> bool:
-    """Whether a size is negative for one of some values of its symbols."""
-    names = dict.fromkeys(d.names())
-    for first, step in _TRIED:
-        values: dict[str, int] = {}
-        for i, name in enumerate(names):
-            least, most = ranges.get(name, (0, math.inf))
-            values[name] = int(min(max(first + step * i, least), most))
-        if evaluate(d, values) < 0:
-            return True
-    return False
-
-
-class _Proof:
-    """Proves ``d >= 0`` by intervals, or by replacing one call after the other by its bounds."""
-
-    def __init__(self, ranges: Mapping[str, Range] | None) -> None:
-        self.ranges, self.left = ranges, _LONGEST
-
-    def never_negative(self, d: Dim, effort: int) -> bool:
-        """Whether it is found that ``d >= 0``.
-
-        A call that occurs in no other call is replaced first, because the others may then cancel.
-        Among those, a minimum or maximum of which both sides must satisfy the inequality is
-        preferred, since replacing it by its sides loses nothing. If the proof fails with another
-        call, a nested minimum or maximum of that kind is tried.
-        """
-        self.left -= 1
-        if bounds(d, self.ranges)[0] >= 0:
-            return True
-        if effort == 0 or self.left <= 0:
-            return False
-        if (rest := self._without_factor(d)) is not None:
-            return self.never_negative(rest, effort)
-        calls = [(mono[0][0], k) for mono, k in terms_of(d) if is_call(mono)]
-        if not calls:
-            return False
-        outermost = [
-            (c, k) for c, k in calls if not any(c is not o and str(c) in str(o) for o, _ in calls)
-        ]
-        first = max(outermost, key=lambda found: (_splits(*found), len(str(found[0]))))
-        if self._replaced(d, first, effort - 1):
-            return True
-        inner = next((found for found in calls if _splits(*found)), None)
-        return not (inner is None or _splits(*first)) and self._replaced(d, inner, effort - 1)
-
-    def _without_factor(self, d: Dim) -> Dim | None:
-        """``x`` of ``a*x`` where the factor a is never negative: ``A*m - m*m`` is ``m*(A - m)``."""
-        (first, _), *others = terms_of(d)
-        for atom, _ in first:
-            common = all(any(atom == a for a, _ in mono) for mono, _ in others)
-            if common and _atom_bounds(atom, self.ranges or {})[0] >= 0:
-                return divide_exactly(d, canonical({((atom, 1),): 1}))
-        return None
-
-    def _replaced(self, d: Dim, found: tuple[Atom, int], effort: int) -> bool:
-        """The same of a size in which a call, with its factor, is replaced by its bounds."""
-        call, k = found
-        assert isinstance(call, Call)
-        rest = d - k * _call(call.function, call.lhs, call.rhs)
-        if call.function == "floordiv" and isinstance(call.rhs, int) and call.rhs > 0:
-            bound = call.lhs - (call.rhs - 1) if k > 0 else call.lhs
-            above = call.rhs - 1  # a multiple of n above -n is >= 0
-            return self.never_negative(rest * call.rhs + k * bound + above, effort)
-        if call.function == "mod" and k < 0 and self.never_negative(call.lhs, effort):
-            return self.never_negative(rest + k * call.lhs, effort)  # x % n <= x for x >= 0
-        if call.function not in ("min", "max"):
-            return False
-        each = all if _splits(call, k) else any
-        return each(self.never_negative(rest + k * x, effort) for x in (call.lhs, call.rhs))
-
-
-def _splits(atom: Atom, k: int) -> bool:
-    """Whether ``k`` times a minimum or maximum is >= 0 only if that holds for both of its sides."""
-    return isinstance(atom, Call) and atom.function == ("min" if k > 0 else "max")
-
-
 def is_call(mono: Monomial) -> bool:
     """Whether a monomial is a single call."""
     return len(mono) == 1 and mono[0][1] == 1 and isinstance(mono[0][0], Call)
+
+
+def evaluate(d: Dim, values: Mapping[str, int]) -> int:
+    """The number that a size is, given a value for every symbol."""
+    if not isinstance(d, Expr):
+        return d
+    total = 0
+    for mono, k in d.terms:
+        for atom, p in mono:
+            k *= _value(atom, d, values) ** p
+        total += k
+    return total
+
+
+def _value(atom: Atom, whole: Dim, values: Mapping[str, int]) -> int:
+    if isinstance(atom, Call):
+        return FUNCTIONS[atom.function](evaluate(atom.lhs, values), evaluate(atom.rhs, values))
+    if atom not in values:
+        missing = ", ".join(sorted({*symbols(whole)} - values.keys()))
+        raise ShapeError(f"the size {whole} needs a value for {missing}")
+    return values[atom]

@@ -105,11 +105,25 @@ def _first(
     holds: Callable[[Dim, Dim], bool],
     steps: Callable[[Case, Dim], Iterator[_Step]],
 ) -> Case | None:
-    """The first case in depth in which two sizes are shown to be related as they are now."""
+    """The first case in depth in which two sizes are shown to be related as they are now.
+
+    If there is none, it is one in which some symbols have the values that they have now.
+    """
     if not holds(case.now(a - b), 0):
         return None
     if holds(a, b):
         return case
+    found = _searched(case, a, b, holds, steps)
+    return _fixed(case, a, b, holds) if found is None else found
+
+
+def _searched(
+    case: Case,
+    a: Dim,
+    b: Dim,
+    holds: Callable[[Dim, Dim], bool],
+    steps: Callable[[Case, Dim], Iterator[_Step]],
+) -> Case | None:
     pending = [(case, a, b, steps(case, a - b))]
     for _ in range(TRIED):
         if not pending:
@@ -125,6 +139,16 @@ def _first(
             return case
         if len(pending) < DEEPEST:
             pending.append((case, a, b, steps(case, a - b)))
+    return None
+
+
+def _fixed(case: Case, a: Dim, b: Dim, holds: Callable[[Dim, Dim], bool]) -> Case | None:
+    for name in sorted({n for c in _calls(a - b) for n in c.names()}):
+        value = case.values[name]
+        case = case.narrowed(name, value, {})
+        a, b = (substitute(d, {name: value}) for d in (a, b))
+        if holds(a, b):
+            return case
     return None
 
 

@@ -1,0 +1,1 @@
+"""Sizes that may be unknown: their arithmetic, order, equations, cases, and positions in shapes."""
