@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dlvm.ir import Value, rearrangement, rewrite
 from dlvm.ir.numerics import ROUNDING
+from dlvm.ir.rewrite import Example
 from dlvm.ops import Diagonal, Gather, Matmul, Mul, Neg, Reshape, Slice, Sum, transposed
 from dlvm.ops.elements.casting import converted
 from dlvm.opt.algebra.examples import twice
@@ -125,13 +126,17 @@ def diagonal_of_product(op: Diagonal) -> Value | None:
             return None
 
 
+AGAINST: tuple[Example, ...] = (
+    lambda p, q, b, c: Sum(Mul(Neg(Matmul(p, q)), Matmul(b, c)), (0, 1)),
+    lambda p, q, b, c: Sum(Mul(Matmul(b, c), Neg(Matmul(p, q))), (0, 1)),
+    lambda p, q, b, c: Sum(Sum(Mul(Matmul(b, c), Neg(Matmul(p, q))), (1,)), (0,)),
+)
+"""The sum of a product of matrices times others, element by element, in its forms."""
+
+
 @rearrangement(
     Sum,
-    example=(
-        lambda p, q, b, c: Sum(Mul(Neg(Matmul(p, q)), Matmul(b, c)), (0, 1)),
-        lambda p, q, b, c: Sum(Mul(Matmul(b, c), Neg(Matmul(p, q))), (0, 1)),
-        lambda p, q, b, c: Sum(Sum(Mul(Matmul(b, c), Neg(Matmul(p, q))), (1,)), (0,)),
-    ),
+    example=AGAINST,
     given=("n[8,1]", "n[1,N]", "n[8,8]", "n[8,N]"),
 )
 def sum_against_product(op: Sum) -> Value | None:
@@ -144,11 +149,7 @@ def sum_against_product(op: Sum) -> Value | None:
 
 @rearrangement(
     Sum,
-    example=(
-        lambda p, q, b, c: Sum(Mul(Neg(Matmul(p, q)), Matmul(b, c)), (0, 1)),
-        lambda p, q, b, c: Sum(Mul(Matmul(b, c), Neg(Matmul(p, q))), (0, 1)),
-        lambda p, q, b, c: Sum(Sum(Mul(Matmul(b, c), Neg(Matmul(p, q))), (1,)), (0,)),
-    ),
+    example=AGAINST,
     given=("n[M,1]", "n[1,8]", "n[M,8]", "n[8,8]"),
 )
 def sum_against_product_turned(op: Sum) -> Value | None:
