@@ -16,7 +16,7 @@ F32 = np.ones(2, np.float32)
 @pytest.mark.filterwarnings("ignore:.*computes in f64")
 def test_a_literal_an_argument_and_numpy_agree(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("DLVM_INTERPRET", "1")
-    assert faults(0, 2000) == []
+    assert faults(0, 800) == []
 
 
 def test_they_agree_in_machine_code():
