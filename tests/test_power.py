@@ -9,7 +9,7 @@ from types import CodeType
 
 import pytest
 
-from dlvm.ir.sizes import dims
+from dlvm.ir.sizes import order
 from tests.faults import BUGS
 from tests.ir import test_dims
 from tests.power.bugs_again import AGAIN, GONE, Bug
@@ -102,7 +102,7 @@ def test_a_bug_that_is_made_again_is_found(monkeypatch: pytest.MonkeyPatch):
     bug, fails = the(PLANTS), test_dims.test_a_minimum_is_split_though_another_is_made_of_it
     assert bug.tests[0].endswith(f"::{fails.__name__}")
     code = compile(bug.applied((ROOT / bug.file).read_text("utf8")), bug.file, "exec")
-    function = dims._Proof.never_negative
+    function = order._Proof.never_negative
     bodies = [c for c in code.co_consts if isinstance(c, CodeType)]
     (body,) = (c for c in bodies if c.co_name == "_Proof")
     inner = (c for c in body.co_consts if isinstance(c, CodeType))

@@ -62,7 +62,7 @@ AGAIN = (
     ),
     Bug(
         "a nested minimum is not split",
-        "dlvm/ir/sizes/dims.py",
+        "dlvm/ir/sizes/order.py",
         "return not (inner is None or _splits(*first)) and self._replaced(d, inner, effort - 1)",
         "return False",
         ("tests/ir/test_dims.py::test_a_minimum_is_split_though_another_is_made_of_it",),
@@ -153,7 +153,7 @@ AGAIN = (
     ),
     Bug(
         "a rest is not shown to be no greater than what it is of",
-        "dlvm/ir/sizes/dims.py",
+        "dlvm/ir/sizes/order.py",
         'if call.function == "mod" and k < 0 and self.never_negative(call.lhs, effort):',
         'if call.function == "mod" and k < 0 and bounds(call.lhs, ranges)[0] >= 0:',
         ("tests/ir/test_dims.py::test_a_rest_is_no_greater_than_what_it_is_the_rest_of",),
