@@ -7,12 +7,17 @@ they are first used; see ``dlvm.dsl.words.names``. Type checkers read ``__init__
 """
 
 # pyright: reportUnsupportedDunderAll=false
+# ruff: noqa: E402
 
 from __future__ import annotations
 
 import importlib
 import sys
 from typing import Any
+
+from dlvm.base.system import check_checkout
+
+check_checkout(__file__)  # before what may be missing is imported
 
 from dlvm import linalg as linalg
 from dlvm import ops as ops

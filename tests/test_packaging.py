@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -68,6 +69,13 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_folder_is_declared_as_a_package():
     assert declared() == folders()
+
+
+def test_the_workflow_runs_every_python_that_is_declared():
+    known = re.findall(r"Python :: (3\.\d+)", (ROOT / "pyproject.toml").read_text("utf8"))
+    workflow = (ROOT / ".github/workflows/test.yml").read_text("utf8")
+    (row,) = re.findall(r"^ +python: \[(.*)\]$", workflow, re.M)
+    assert row == ", ".join(f'"{version}"' for version in known)
 
 
 def test_the_linked_folders_are_relative_links():
