@@ -49,7 +49,7 @@ parse = facing_users(_parse)
 check_interpreter()
 provide_namespace(sys.modules[__name__])
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __array_api_version__ = "2024.12"
 __array_namespace_info__ = array_namespace_info
 

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+import dlvm
+
 ROOT = Path(__file__).parents[1]
 LINKED = ("ad", "dsl", "gen", "opt")
 HEAVY = ("sympy", "hypothesis", "llvmlite", "networkx", "sklearn", "pycuda")
@@ -86,7 +88,10 @@ def test_the_linked_folders_are_relative_links():
 
 def test_the_wheel_holds_every_module_and_nothing_else_at_the_top(wheel: Path):
     names = zipfile.ZipFile(wheel).namelist()
-    assert {n.partition("/")[0] for n in names} == {"dlvm", "dlvm_compiler-0.1.0.dist-info"}
+    assert {n.partition("/")[0] for n in names} == {
+        "dlvm",
+        f"dlvm_compiler-{dlvm.__version__}.dist-info",
+    }
     assert {n for n in names if n.endswith(".py")} == modules()
     assert "dlvm/py.typed" in names
     assert {n for n in names if n.endswith(".pyi")} == {
