@@ -57,6 +57,7 @@ check: .venv/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/python -m tools.typos
+	$(BIN)/python -m tools.typed_pages
 	$(BIN)/python -m mypy.stubtest dlvm --concise --ignore-unused-allowlist \
 		--mypy-config-file pyproject.toml --allowlist tools/stubtest.txt
 	$(BIN)/lint-imports

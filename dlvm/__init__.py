@@ -7,12 +7,17 @@ they are first used; see ``dlvm.dsl.words.names``. Type checkers read ``__init__
 """
 
 # pyright: reportUnsupportedDunderAll=false
+# ruff: noqa: E402
 
 from __future__ import annotations
 
 import importlib
 import sys
 from typing import Any
+
+from dlvm.base.system import check_checkout
+
+check_checkout(__file__)  # before what may be missing is imported
 
 from dlvm import linalg as linalg
 from dlvm import ops as ops
@@ -44,7 +49,7 @@ parse = facing_users(_parse)
 check_interpreter()
 provide_namespace(sys.modules[__name__])
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __array_api_version__ = "2024.12"
 __array_namespace_info__ = array_namespace_info
 

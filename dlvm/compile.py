@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from dlvm import passes
-from dlvm.base import environment
+from dlvm.base import environment, system
 from dlvm.base.debugging import Looks, looks
 from dlvm.base.errors import CompilerError, IRError, UserError, did_you_mean
 from dlvm.base.floating import standard_mode
@@ -87,6 +87,8 @@ class Options:
         threads, host = self.threads or _threads_of_the_environment(), known(Target.host())
         if threads is None:
             return replace(host, adaptive=True)
+        if threads > 1 and not system.has(system.THREADS):
+            raise _refused(system.lacking(system.THREADS, f"threads={threads}"))
         return replace(host, threads=threads)
 
 
@@ -94,11 +96,16 @@ def _threads_of_the_environment() -> int | None:
     """``DLVM_THREADS``: the number of threads of functions without ``threads=``; None if unset."""
     found = environment.value("DLVM_THREADS")
     if found and not (found.isdecimal() and int(found)):
-        raise UserError(
-            f"DLVM_THREADS={found!r}: expected a whole number of at least 1",
-            remedy="unset it, and calls choose between one thread and every core",
-        )
+        said = f"DLVM_THREADS={found!r}: expected a whole number of at least 1"
+        remedy = "unset it, and calls choose between one thread and every core"
+        raise _refused(UserError(said, remedy=remedy))
     return int(found) if found else None
+
+
+def _refused(error: UserError) -> UserError:
+    """The error, which a stage of compilation passes on as it is."""
+    error.refused = True
+    return error
 
 
 class Road:

@@ -9,6 +9,7 @@ import os
 from dataclasses import dataclass, field
 from functools import cache
 
+from dlvm.base import system
 from dlvm.base.errors import UserError
 
 from .machine import Machine
@@ -92,18 +93,34 @@ class Target:
 def _host() -> Target:
     from llvmlite import binding
 
-    enabled: dict[str, bool] = dict(binding.get_host_cpu_features())
+    enabled = _features()
     features = ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(enabled.items()))
-    bits, registers = _vectors(binding.get_process_triple(), enabled)
+    triple = _named_once(binding.get_process_triple())
+    bits, registers = _vectors(triple, enabled)
     return Target(
-        triple=binding.get_process_triple(),
+        triple=triple,
         cpu=binding.get_host_cpu_name(),
         features=features,
         vector_bits=bits,
         registers=registers,
-        threads=cores(),
-        fma=_has_fma(binding.get_process_triple(), enabled),
+        threads=cores() if system.has(system.THREADS) else 1,
+        fma=_has_fma(triple, enabled),
     )
+
+
+def _features() -> dict[str, bool]:
+    """Which features of the processor are on; none are named where LLVM can't find out."""
+    from llvmlite import binding
+
+    try:
+        return dict(binding.get_host_cpu_features())
+    except RuntimeError:
+        return {}
+
+
+def _named_once(triple: str) -> str:
+    """A triple under the one name that its processor has here: macOS calls AArch64 arm64."""
+    return f"aarch64-{triple.removeprefix('arm64-')}" if triple.startswith("arm64-") else triple
 
 
 def cores() -> int:

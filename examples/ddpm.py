@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from pictures import scatter
@@ -34,13 +35,13 @@ def spiral(count: int, dice: np.random.Generator) -> np.ndarray:
     return (x + 0.03 * dice.normal(size=x.shape)).astype(np.float32)
 
 
-def noise_in(net, x, level):
+def noise_in(net: Any, x: Any, level: Any) -> Any:
     """The noise that the network sees in points (batch, 2), of the levels (batch,)."""
     t = level[:, None].astype(np.float32) / LEVELS
     return net(dlvm.concat([x, t, dlvm.sin(6 * t), dlvm.cos(6 * t)], axis=1))
 
 
-def loss(net, x, level, noise):
+def loss(net: Any, x: Any, level: Any, noise: Any) -> Any:
     """The mean square of what the network does not see of the noise."""
     return ((noise_in(net, x, level) - noise) ** 2).mean()
 
@@ -48,7 +49,7 @@ def loss(net, x, level, noise):
 optimizer = optim.adam(1e-3)
 
 
-def step(net, state, x, key):
+def step(net: Any, state: Any, x: Any, key: Any) -> Any:
     """The network after a batch of points, and the loss before."""
     now, then = random.split(key)
     level = random.randint(now, (len(x),), 0, LEVELS)
@@ -60,17 +61,18 @@ def step(net, state, x, key):
     return optim.apply(net, updates), state, value
 
 
-def train(steps: int, key: np.ndarray, dice: np.random.Generator):
+def train(steps: int, key: np.ndarray, dice: np.random.Generator) -> Any:
     """A network that has seen as many batches, and the loss of each."""
     net = nn.MLP(key, (5, 128, 128, 2), nn.silu)
-    state, losses = optimizer.init(net), []
+    state = optimizer.init(net)
+    losses: list[float] = []
     for n in range(steps):
         net, state, value = step(net, state, spiral(BATCH, dice), random.fold_in(key, n))
         losses.append(float(value))
     return net, losses
 
 
-def drawn(net, count: int, key: np.ndarray) -> np.ndarray:
+def drawn(net: Any, count: int, key: np.ndarray) -> np.ndarray:
     """Points that the network draws from noise."""
     key, now = random.split(key)
     x = random.normal(now, (count, 2), "f32")

@@ -13,27 +13,29 @@ import argparse
 import math
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from pictures import curve
 
 import dlvm
 from dlvm import linalg, optim
 
 
-def covariance(log_scales, x, z):
+def covariance(log_scales: Any, x: Any, z: Any) -> Any:
     """That of the process without noise, between two sets of points."""
     amplitude, length = dlvm.exp(log_scales[0]), dlvm.exp(log_scales[1])
     return amplitude**2 * dlvm.exp(-0.5 * ((x[:, None] - z) / length) ** 2)
 
 
-def noisy(log_scales, x):
+def noisy(log_scales: Any, x: Any) -> Any:
     """That of measurements: independent noise is on the diagonal."""
     noise = dlvm.exp(2 * log_scales[2])
     return covariance(log_scales, x, x) + noise * dlvm.eye(len(x))
 
 
-def log_likelihood(log_scales, x, y):
+def log_likelihood(log_scales: Any, x: Any, y: Any) -> Any:
     """Log density of y, for logarithms of amplitude, length and noise."""
     factor = linalg.cholesky(noisy(log_scales, x))
     half = linalg.solve_triangular(factor, y, lower=True)
@@ -42,7 +44,7 @@ def log_likelihood(log_scales, x, y):
 
 
 @dlvm.function
-def predicted(log_scales, x, y, z):
+def predicted(log_scales: Any, x: Any, y: Any, z: Any) -> Any:
     """Mean and deviation of the process at z, given measurements y at x."""
     factor = linalg.cholesky(noisy(log_scales, x))
     across = linalg.solve_triangular(factor, covariance(log_scales, x, z), lower=True)
@@ -50,16 +52,21 @@ def predicted(log_scales, x, y, z):
     return mean, dlvm.sqrt(dlvm.exp(2 * log_scales[0]) - (across**2).sum(0))
 
 
-def truth(x):
+def truth(x: Any) -> Any:
     """What was measured."""
     return np.sin(x) + 0.5 * np.sin(2.3 * x)
 
 
-def drawn(n: int, noise: float = 0.2):
+def drawn(n: int, noise: float = 0.2) -> Any:
     """Points and measurements."""
     rng = np.random.default_rng(0)
     x = np.sort(rng.uniform(0, 10, n))
     return x, truth(x) + noise * rng.standard_normal(n)
+
+
+def surprise(log_scales: Any, x: Any, y: Any) -> Any:
+    """What the fit makes small."""
+    return -log_likelihood(log_scales, x, y)
 
 
 def main() -> None:
@@ -71,7 +78,7 @@ def main() -> None:
     options.folder.mkdir(parents=True, exist_ok=True)
     x, y = drawn(options.points)
     begin = time.perf_counter()
-    found = optim.minimize(lambda p, x, y: -log_likelihood(p, x, y), np.zeros(3), x, y, tol=1e-6)
+    found = optim.minimize(surprise, np.zeros(3), x, y, tol=1e-6)
     seconds = time.perf_counter() - begin
     amplitude, length, noise = np.exp(found.params)
     print(
@@ -81,8 +88,10 @@ def main() -> None:
     print(f"amplitude {amplitude:.3f}, length {length:.3f}, noise {noise:.3f} (drawn with 0.2)")
     between = np.linspace(0.2, 9.8, 300)
     mean, deviation = predicted(found.params, x, y, between)
-    error = np.sqrt(np.mean((mean - truth(between)) ** 2))
-    inside = 100 * np.mean(np.abs(mean - truth(between)) < 2 * deviation)
+    wrong: npt.NDArray[np.float64] = mean - truth(between)
+    error = np.sqrt(np.mean(wrong**2))
+    within: npt.NDArray[np.bool_] = np.abs(wrong) < 2 * deviation
+    inside = 100 * float(np.mean(within))
     print(f"root mean square error {error:.3f}; {inside:.1f}% of the truth within two deviations")
     (options.folder / "gaussian_process.svg").write_text(
         curve((mean - mean.min()).tolist(), "the fitted mean above its least value")

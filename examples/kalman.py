@@ -14,8 +14,10 @@ import argparse
 import math
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from pictures import curve
 
 import dlvm
@@ -28,12 +30,12 @@ PUSH = np.array([STEP**2 / 2, STEP])
 START = 10 * np.eye(2)
 
 
-def filtered(log_scales, ys):
+def filtered(log_scales: Any, ys: Any) -> Any:
     """Means of the state given the measurements up to it, and the log likelihood of all."""
     q = dlvm.exp(2 * log_scales[0]) * np.outer(PUSH, PUSH)
     r = dlvm.exp(2 * log_scales[1]) * np.eye(1)
 
-    def step(carry, y):
+    def step(carry: Any, y: Any) -> Any:
         mean, p, total = carry
         mean, p = F @ mean, F @ p @ F.T + q
         s, missed = H @ p @ H.T + r, y - H @ mean
@@ -46,15 +48,21 @@ def filtered(log_scales, ys):
     return means, total
 
 
-def log_likelihood(log_scales, ys):
+def log_likelihood(log_scales: Any, ys: Any) -> Any:
     """Log density of the measurements."""
     return filtered(log_scales, ys)[1]
 
 
-def simulated(steps: int, push: float = 1.0, noise: float = 0.5):
+def surprise(log_scales: Any, ys: Any) -> Any:
+    """What the fit makes small."""
+    return -log_likelihood(log_scales, ys)
+
+
+def simulated(steps: int, push: float = 1.0, noise: float = 0.5) -> Any:
     """States and measurements of them."""
     rng = np.random.default_rng(1)
-    state, states = np.zeros(2), []
+    state: Any = np.zeros(2)
+    states: list[Any] = []
     for _ in range(steps):
         state = F @ state + PUSH * push * rng.standard_normal()
         states.append(state)
@@ -71,7 +79,7 @@ def main() -> None:
     options.folder.mkdir(parents=True, exist_ok=True)
     truth, ys = simulated(options.steps)
     begin = time.perf_counter()
-    found = optim.minimize(lambda p, ys: -log_likelihood(p, ys), np.zeros(2), ys, tol=1e-6)
+    found = optim.minimize(surprise, np.zeros(2), ys, tol=1e-6)
     seconds = time.perf_counter() - begin
     push, noise = np.exp(found.params)
     print(
@@ -80,7 +88,8 @@ def main() -> None:
     )
     print(f"acceleration {push:.3f} (drawn with 1), noise {noise:.3f} (drawn with 0.5)")
     means = dlvm.function(filtered)(found.params, ys)[0]
-    errors = [np.sqrt(np.mean((x[:, 0] - truth[:, 0]) ** 2)) for x in (means, ys)]
+    wrong: list[npt.NDArray[np.float64]] = [x[:, 0] - truth[:, 0] for x in (means, ys)]
+    errors = [np.sqrt(np.mean(w**2)) for w in wrong]
     print(f"root mean square error of the filter {errors[0]:.3f}, of measurements {errors[1]:.3f}")
     path = means[:, 0] - means[:, 0].min()
     (options.folder / "kalman.svg").write_text(curve(path.tolist(), "filtered position"))

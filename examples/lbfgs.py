@@ -56,7 +56,8 @@ def descent(n: int, steps: int = 20_000) -> list[float]:
         return optim.apply(x, updates), state, value
 
     x = start(n)
-    state, values = optimizer.init(x), []
+    state = optimizer.init(x)
+    values: list[float] = []
     while len(values) < steps and (not values or values[-1] > 1e-20):
         x, state, value = step(x, state)
         values.append(float(value))

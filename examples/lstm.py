@@ -14,8 +14,10 @@ import argparse
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from pictures import curve
 
 import dlvm
@@ -31,13 +33,13 @@ class Adder:
     lstm: nn.LSTM
     out: nn.Linear
 
-    def __call__(self, x):
+    def __call__(self, x: Any) -> Any:
         """Sequences (batch, time, 2) as one number each."""
         _, (h, _) = self.lstm(x)
         return self.out(h)[:, 0]
 
 
-def adder(key) -> Adder:
+def adder(key: Any) -> Adder:
     """First parameters; the gate that forgets begins open, so that states last."""
     first, second = dlvm.random.split(key, 2)
     net = Adder(nn.LSTM(first, 2, HIDDEN), nn.Linear(second, HIDDEN, 1))
@@ -45,7 +47,7 @@ def adder(key) -> Adder:
     return net
 
 
-def sequences(key, count: int, length: int):
+def sequences(key: Any, count: int, length: int) -> Any:
     """Sequences (count, length, 2), and the sums of the numbers that are marked."""
     keys = dlvm.random.split(key, 3)
     numbers = dlvm.random.uniform(keys[0], (count, length), "f32")
@@ -56,23 +58,24 @@ def sequences(key, count: int, length: int):
     return dlvm.stack([numbers, marks], axis=-1), (numbers * marks).sum(-1)
 
 
-def trained(net, key, steps: int, length: int):
+def trained(net: Any, key: Any, steps: int, length: int) -> Any:
     """The network after some steps, and the loss of each."""
     rate = optim.cosine_decay_schedule(1e-2, steps)
     optimizer = optim.chain(optim.clip_by_global_norm(1.0), optim.adam(rate))
 
     @dlvm.function(donate=("net", "state"))
-    def step(net, state, key):
+    def step(net: Any, state: Any, key: Any) -> Any:
         x, y = sequences(key, BATCH, length)
 
-        def loss(net):
+        def loss(net: Any) -> Any:
             return nn.mse_loss(net(x), y, reduction="mean")
 
         value, slope = dlvm.value_and_grad(loss)(net)
         updates, state = optimizer.update(slope, state, net)
         return optim.apply(net, updates), state, value
 
-    state, losses, start = optimizer.init(net), [], time.perf_counter()
+    state, start = optimizer.init(net), time.perf_counter()
+    losses: list[float] = []
     for i in range(1, steps + 1):
         net, state, value = step(net, state, dlvm.random.fold_in(key, i))
         losses.append(float(value))
@@ -81,6 +84,12 @@ def trained(net, key, steps: int, length: int):
         if i % 250 == 0:
             print(f"step {i:5d}/{steps}   mean square {np.mean(losses[-100:]):.5f}", flush=True)
     return net, losses
+
+
+@dlvm.function
+def answers(net: Any, x: Any) -> Any:
+    """What a network says of sequences."""
+    return net(x)
 
 
 def main() -> None:
@@ -96,8 +105,8 @@ def main() -> None:
     net, losses = trained(adder(keys[0]), keys[1], options.steps, options.length)
     print(f"{options.steps} steps in {time.perf_counter() - start:.1f} s")
     x, y = sequences(keys[2], 2000, options.length)
-    wrong = np.abs(dlvm.function(lambda net, x: net(x))(net, x) - y)
-    solved = np.mean(wrong < CLOSE)
+    wrong: npt.NDArray[np.float64] = answers(net, x) - y
+    solved = float(np.mean(np.abs(wrong) < CLOSE))
     print(f"mean square of 2000 new sequences {np.mean(wrong**2):.5f}, of the mean {np.var(y):.3f}")
     print(f"{solved:.1%} of them are solved, wrong by less than {CLOSE}")
     (options.folder / "lstm.svg").write_text(curve(losses, "mean square of each step"))

@@ -63,7 +63,7 @@ def difference(before: str, after: str, line: int = 17, column: int = 640) -> st
     left, right = before.splitlines(), after.splitlines()
     plain = [[re.sub(r"%\d+", "%", text) for text in side] for side in (left, right)]
     rows: list[tuple[str, str, bool]] = []
-    for tag, a, b, c, d in difflib.SequenceMatcher(None, *plain, autojunk=False).get_opcodes():
+    for tag, a, b, c, d in difflib.SequenceMatcher(None, plain[0], plain[1], False).get_opcodes():
         for i in range(max(b - a, d - c)):
             old = left[a + i] if a + i < b else ""
             new = right[c + i] if c + i < d else ""

@@ -26,7 +26,8 @@ class Carts:
     """Poles on carts that are pushed left or right (Barto, Sutton and Anderson, 1983)."""
 
     def __init__(self, dice: np.random.Generator) -> None:
-        self.dice, self.lengths = dice, []
+        self.dice = dice
+        self.lengths: list[int] = []
         self.age, self.x = np.zeros(CARTS, int), self.drawn()
 
     def drawn(self) -> np.ndarray:

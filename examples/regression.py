@@ -12,32 +12,36 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from pictures import curve
 
 import dlvm
 from dlvm import linalg, optim
 
+Array = npt.NDArray[np.floating[Any]]
 
-def ridge(x, y, penalty):
+
+def ridge(x: Any, y: Any, penalty: Any) -> Any:
     """Coefficients of the least squared error plus ``penalty`` times their squares."""
     return linalg.inv(x.T @ x + penalty * dlvm.eye(x.shape[1])) @ (x.T @ y)
 
 
-def left_out(log_penalty, x, y):
+def left_out(log_penalty: Any, x: Any, y: Any) -> Any:
     """The mean squared error of each point from a fit to all others."""
     hat = x @ linalg.inv(x.T @ x + dlvm.exp(log_penalty) * dlvm.eye(x.shape[1])) @ x.T
     return (((y - hat @ y) / (1 - dlvm.diagonal(hat))) ** 2).mean()
 
 
-def generalised(x, m, y):
+def generalised(x: Any, m: Any, y: Any) -> Any:
     """Coefficients of the least variance, for errors with the covariance ``m``."""
     weighted = linalg.inv(m) @ x
     return linalg.inv(x.T @ weighted) @ (weighted.T @ y)
 
 
-def drawn(points: int, unknowns: int = 40):
+def drawn(points: int, unknowns: int = 40) -> tuple[Array, Array, Array]:
     """A matrix with columns alike, coefficients, and measurements with noise."""
     rng = np.random.default_rng(2)
     mixed = rng.standard_normal((unknowns, unknowns)) * np.geomspace(1, 0.01, unknowns)[:, None]
@@ -46,7 +50,7 @@ def drawn(points: int, unknowns: int = 40):
     return x, true, x @ true + rng.standard_normal(points)
 
 
-def correlated(points: int):
+def correlated(points: int) -> Array:
     """The covariance of errors of which each resembles its neighbours."""
     i = np.arange(points)
     return 0.95 ** np.abs(i[:, None] - i)
@@ -69,8 +73,9 @@ def main() -> None:
     errors = [np.linalg.norm(staged(x, y, a) - true) for a in (np.exp(found.params), 0.0)]
     print(f"ridge: coefficients {errors[0]:.2f} from the true ones, least squares {errors[1]:.2f}")
     m, z = correlated(options.points), x[:, :3]
-    noise = np.linalg.cholesky(m) @ np.random.default_rng(3).standard_normal((options.points, 500))
-    fits = dlvm.function(generalised)(z, m, noise), np.linalg.lstsq(z, noise)[0]
+    drawn_once = np.random.default_rng(3).standard_normal((options.points, 500))
+    noise: Array = np.linalg.cholesky(m) @ drawn_once
+    fits: list[Array] = [dlvm.function(generalised)(z, m, noise), np.linalg.lstsq(z, noise)[0]]
     spreads = [float(np.sqrt(np.mean(fit**2))) for fit in fits]
     print(f"generalised: spread of coefficients {spreads[0]:.4f}, least squares {spreads[1]:.4f}")
     penalties = dlvm.vmap(left_out, in_axes=(0, None, None))(np.linspace(-6, 6, 121), x, y)

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from dlvm.base import system
 from dlvm.base.debugging import debug
 
 from .golden_files import GoldenFile
@@ -51,5 +52,18 @@ def references(request: pytest.FixtureRequest) -> Iterator[None]:
     with debug(references=request.node.get_closest_marker("undecorated") is None):
         yield
 
+
+NEED_LINUX = ("gen/runtime/test_choice.py", "gen/runtime/test_pool.py")
+NEED_FORKS_AND_SIGNALS = (
+    *("base/test_handlers.py", "dsl/trace/test_limits.py", "files/test_hostile.py"),
+    *("files/test_kills.py", "gen/cpu/test_driver.py", "gen/llvm/test_disk.py"),
+    *("opt/algebra/test_programs.py", "opt/test_mutants.py", "test_fuzz.py", "test_guards.py"),
+    *("test_power.py", "trust/test_examine.py", "trust/test_forms.py"),
+)
+collect_ignore = [
+    *(NEED_LINUX if system.HERE != "Linux" else ()),
+    *(NEED_FORKS_AND_SIGNALS if system.HERE == "Windows" else ()),
+]
+"""Files that can't be imported, or mean nothing, on other systems."""
 
 pytest_plugins = ["pytester", "tests.running"]

@@ -20,6 +20,7 @@ from dlvm.cli import main, parser
 from dlvm.gen.schedule.transform import TRANSFORMS
 from dlvm.ir import rules
 from tools import laws, reference
+from tools.typed_pages import blocks
 
 ROOT = Path(__file__).parents[1]
 DLVM = ROOT / "docs/dlvm.md"
@@ -54,6 +55,12 @@ def test_the_example_of_the_readme_runs_as_it_stands(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ):
     run_page(ROOT / "README.md", tmp_path, capsys)
+
+
+def test_type_checkers_see_the_python_of_a_page_on_its_own_lines():
+    assert blocks("# t\n```python\nx = 1\n```\n```\n1\n```\n```python\ny = 2\n```") == (
+        "\n\nx = 1\n\n\n\n\n\ny = 2\n"
+    )
 
 
 def test_the_readme_fits_on_one_screen():

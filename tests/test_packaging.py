@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
+import dlvm
 
 ROOT = Path(__file__).parents[1]
 LINKED = ("ad", "dsl", "gen", "opt")
@@ -70,6 +73,13 @@ def test_every_folder_is_declared_as_a_package():
     assert declared() == folders()
 
 
+def test_the_workflow_runs_every_python_that_is_declared():
+    known = re.findall(r"Python :: (3\.\d+)", (ROOT / "pyproject.toml").read_text("utf8"))
+    workflow = (ROOT / ".github/workflows/test.yml").read_text("utf8")
+    (row,) = re.findall(r"^ +python: \[(.*)\]$", workflow, re.M)
+    assert row == ", ".join(f'"{version}"' for version in known)
+
+
 def test_the_linked_folders_are_relative_links():
     assert {name: os.readlink(ROOT / "dlvm" / name) for name in LINKED} == {
         name: f"../{name}" for name in LINKED
@@ -78,7 +88,10 @@ def test_the_linked_folders_are_relative_links():
 
 def test_the_wheel_holds_every_module_and_nothing_else_at_the_top(wheel: Path):
     names = zipfile.ZipFile(wheel).namelist()
-    assert {n.partition("/")[0] for n in names} == {"dlvm", "dlvm_compiler-0.1.0.dist-info"}
+    assert {n.partition("/")[0] for n in names} == {
+        "dlvm",
+        f"dlvm_compiler-{dlvm.__version__}.dist-info",
+    }
     assert {n for n in names if n.endswith(".py")} == modules()
     assert "dlvm/py.typed" in names
     assert {n for n in names if n.endswith(".pyi")} == {

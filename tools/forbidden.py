@@ -38,6 +38,7 @@ METHODS = {
 """Calls on these modules; ``np.load`` reads pickles where it is told to."""
 
 ALLOWED: dict[tuple[str, str], str] = {
+    ("dlvm/base/system.py", "ctypes"): "the C library, and how large the stack of a thread is",
     ("dlvm/base/floating.py", "ctypes"): "the floating-point mode of the C library",
     ("dlvm/cli/doctor.py", "subprocess"): "asks tools that it names for their versions",
     ("gen/aot/linking.py", "subprocess"): "a linker that the user asks for",
@@ -45,7 +46,6 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("dlvm/cli/doctor.py", "ctypes"): "looks whether the driver of a GPU is there",
     ("dlvm/cli/naming.py", "np.load()"): "arguments that the user names; allow_pickle=False",
     ("dlvm/cli/run.py", "np.save()"): "results where the user says; arrays of numbers only",
-    ("gen/runtime/activations.py", "ctypes"): "asks how large the stack of a thread is",
     ("gen/call/executable.py", "ctypes"): "calls machine code",
     ("gen/runtime/interrupts.py", "ctypes"): "addresses of Python's functions for signals",
     ("gen/runtime/pool.py", "ctypes"): "memory and system functions of the thread pool",

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 TYPED = ROOT / "tests" / "typed"
@@ -33,22 +34,27 @@ def marked(folder: Path) -> Lines:
 
 def found(folder: Path) -> dict[tuple[str, int], str]:
     """The lines in which pyright finds a mistake, as users run it, and its words."""
-    settings = {"typeCheckingMode": "standard", "extraPaths": [str(ROOT)]}
     with tempfile.TemporaryDirectory() as place:
         shutil.copytree(folder, place, dirs_exist_ok=True)
-        (Path(place) / "pyrightconfig.json").write_text(json.dumps(settings), "utf8")
-        command = [sys.executable, "-m", "pyright", "--outputjson", "-p", place]
-        command += ["--pythonpath", sys.executable]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return {
+            (Path(each["file"]).name, each["range"]["start"]["line"] + 1): each["message"]
+            for each in diagnostics(Path(place), {"typeCheckingMode": "standard"})
+        }
+
+
+def diagnostics(folder: Path, settings: dict[str, Any]) -> list[dict[str, Any]]:
+    """The errors that pyright finds in the files of a folder, which may be written to."""
+    told = {**settings, "extraPaths": [str(ROOT)]}
+    (folder / "pyrightconfig.json").write_text(json.dumps(told), "utf8")
+    command = [sys.executable, "-m", "pyright", "--outputjson", "-p", str(folder)]
+    command += ["--pythonpath", sys.executable]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if not done.stdout.startswith("{"):
         raise SystemExit(
             f"expected pyright's findings, found {done.stderr.strip()!r}: pip install pyright"
         )
-    return {
-        (Path(each["file"]).name, each["range"]["start"]["line"] + 1): each["message"]
-        for each in json.loads(done.stdout)["generalDiagnostics"]
-        if each["severity"] == "error"
-    }
+    found = json.loads(done.stdout)["generalDiagnostics"]
+    return [each for each in found if each["severity"] == "error"]
 
 
 def main() -> int:

@@ -7,6 +7,7 @@ There are two families. A ``UserError`` is about the user's program and points a
 from __future__ import annotations
 
 import linecache
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -44,7 +45,7 @@ class Origin:
         return source if len(source) <= WIDTH else f"{source[: WIDTH - 3]}..."
 
     def __str__(self) -> str:
-        return f"{self.file.rsplit('/', 1)[-1]}:{self.line}"
+        return f"{os.path.basename(self.file)}:{self.line}"
 
 
 class DlvmError(Exception):

@@ -10,6 +10,8 @@ import ctypes
 from collections.abc import Callable
 from functools import cache
 
+from . import system
+
 ROOM = 1024
 """Size in bytes of a buffer for the C library's ``fenv_t``, which is smaller."""
 _Mode = ctypes.c_char * ROOM
@@ -18,10 +20,12 @@ _Mode = ctypes.c_char * ROOM
 @cache
 def _library() -> tuple[Callable[..., int], Callable[..., int], ctypes.c_void_p] | None:
     """The C functions that read and set the mode, and a fresh mode; None if they are missing."""
+    if not system.has(system.FLOATING):
+        return None
     try:
-        libc = ctypes.CDLL(None)
+        libc = system.c_library()
         read, write = libc.fegetenv, libc.fesetenv
-    except (OSError, TypeError, AttributeError):
+    except (OSError, AttributeError):
         return None
     read.argtypes = write.argtypes = [ctypes.c_void_p]
     try:

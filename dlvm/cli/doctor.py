@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dlvm.base import environment
+from dlvm.base import environment, system
 from dlvm.base.errors import DlvmError
 from dlvm.base.units import size
 
@@ -45,6 +45,7 @@ def run(options: argparse.Namespace) -> int:
         _keep(options.measure, problems)
     for section in (
         _versions,
+        _system,
         _processor,
         _machine,
         _graphics,
@@ -84,9 +85,18 @@ def _versions(problems: list[str]) -> dict[str, Any]:
     return found
 
 
+def _system(problems: list[str]) -> dict[str, Any]:
+    """Which system this is, and what it lacks of what others have."""
+    tested = "" if system.HERE in system.TESTED else ", where dlvm was never run by its authors"
+    lacks = {
+        a.what: f"not on {system.HERE}: {a.without}" for a in system.ABILITIES if not system.has(a)
+    }
+    return {"system": f"{system.HERE}{tested}", **lacks}
+
+
 def _processor(problems: list[str]) -> dict[str, Any]:
     from dlvm.compile import Options
-    from dlvm.target import Target
+    from dlvm.target import Target, cores
 
     host = Target.host()
     features = [f[1:] for f in host.features.split(",") if f.startswith("+")]
@@ -95,7 +105,7 @@ def _processor(problems: list[str]) -> dict[str, Any]:
         "triple": host.triple,
         "vectors": f"{host.registers} registers of {host.vector_bits} bits",
         "features": " ".join(features),
-        "cores": host.threads,
+        "cores": cores(),
         "threads": Options().machine().threads,
     }
 

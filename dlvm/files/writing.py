@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from dlvm.base import system
 from dlvm.base.errors import NumberOutOfRange
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.scopes import type_of, user_origin
@@ -74,12 +75,22 @@ def _write(target: Path, arrays: dict[str, Array]) -> None:
         save_file(arrays, new)
         new.chmod(mode & 0o7777)
         _to_disk(new)
-        os.replace(new, target)
+        _put(new, target)
         _to_disk(target.parent)
     except SafetensorError as error:
         raise OSError(f"save: {target} could not be written: {error}") from None
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _put(new: Path, target: Path) -> None:
+    """Give a complete file its name, in the place of an older one."""
+    try:
+        os.replace(new, target)
+    except PermissionError:
+        if system.has(system.REPLACING) or not target.exists():
+            raise
+        raise system.lacking(system.REPLACING, f"save: {target}") from None
 
 
 def _prefix(target: Path) -> str:
@@ -88,9 +99,10 @@ def _prefix(target: Path) -> str:
 
 def _to_disk(path: Path) -> None:
     """Waits until a file, or the names in a folder, are on the disk."""
-    if os.name == "nt" and path.is_dir():
-        return  # folders can't be opened there
-    handle = os.open(path, os.O_RDONLY)
+    windows = system.HERE == "Windows"
+    if windows and path.is_dir():
+        return  # folders can't be opened there, and files only be waited for by who may write them
+    handle = os.open(path, os.O_RDWR if windows else os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -48,6 +49,7 @@ class Law:
 
 def short(file: str) -> str:
     """The path of a file within the package; for other files, the last two parts of the path."""
+    file = file.replace(os.sep, "/")
     _, found, rest = file.rpartition("/dlvm/")
     if found:
         return f"dlvm/{rest}"

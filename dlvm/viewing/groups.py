@@ -7,6 +7,7 @@ operations of one line are told apart. Every line of every stage names a group b
 from __future__ import annotations
 
 import linecache
+import os
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -52,4 +53,4 @@ class Groups:
 def _source(file: str) -> dict[str, Any]:
     """A file of the user's with its lines; none where it cannot be read."""
     lines = [line.rstrip("\n") for line in linecache.getlines(file)]
-    return {"file": file, "name": file.rsplit("/", 1)[-1], "lines": lines}
+    return {"file": file, "name": os.path.basename(file), "lines": lines}

@@ -57,11 +57,13 @@ def trained(images, labels, epochs: int, batch: int):
     """The weights after training, and the mean loss of the last epoch."""
     steps = epochs * -(-len(images) // batch)
     optimizer = dlvm.optim.adam(dlvm.optim.cosine_decay_schedule(5e-3, steps))
-    step, rng, losses = stepping(optimizer), np.random.default_rng(1), []
+    step, rng = stepping(optimizer), np.random.default_rng(1)
     weights = {name: w.copy() for name, w in model.weights.items()}  # the step overwrites them
     state = optimizer.init(weights)
+    losses: list[float] = []
     for _ in range(epochs):
-        order, losses = rng.permutation(len(images)), []
+        order = rng.permutation(len(images))
+        losses = []
         for start in range(0, len(images), batch):
             rows = order[start : start + batch]
             weights, state, value = step(weights, state, images[rows], labels[rows])

@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from dlvm.base import system
 from dlvm.base.errors import UserError
 from dlvm.target import Target
 
@@ -25,7 +26,7 @@ SECONDS = 120
 def linkers(target: Target) -> list[str]:
     """The programs that could link a library for a target, the best first."""
     processor = target.triple.split("-")[0]
-    own = OWN if platform.machine() == processor and platform.system() == "Linux" else ()
+    own = OWN if platform.machine() == processor and system.HERE == "Linux" else ()
     return [*own, *GNU.get(processor, ()), "ld.lld"] if "linux" in target.triple else []
 
 

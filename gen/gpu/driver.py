@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from functools import cache, cached_property
 from typing import Any
 
+from dlvm.base import system
 from dlvm.base.errors import UserError
 from dlvm.ir import Array
 from dlvm.target import Target
@@ -235,6 +236,7 @@ class Driver:
 @cache
 def library() -> Any:
     """The driver's library; an error that says what is missing."""
+    system.require(system.GPUS, "a program for a GPU")
     try:
         return ctypes.CDLL(LIBRARY)
     except OSError as error:

@@ -21,6 +21,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from dlvm.base.system import REPLACING, has
+
 MAGIC = b"dlvm cache 1\n"
 DIGEST = hashlib.sha256().digest_size
 KEY = re.compile(r"[0-9a-f]{64}")
@@ -129,7 +131,7 @@ class Store:
         try:
             with open(unfinished, "wb", opener=lambda p, f: os.open(p, f | flags, 0o600)) as file:
                 file.write(_wrapped(key, data))
-            os.replace(unfinished, self.folder / key)
+            _put(unfinished, self.folder / key)
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(unfinished)
@@ -149,8 +151,9 @@ class Store:
         for entry in kept:
             if held <= self.limit:
                 break
-            self.remove(entry.key)
-            held -= entry.bytes
+            with contextlib.suppress(PermissionError):  # Windows removes no file that is read now
+                self.remove(entry.key)
+                held -= entry.bytes
 
     def _drop_abandoned(self) -> None:
         for file, status in self._files(UNFINISHED):
@@ -178,6 +181,16 @@ class Store:
             self._said.add(what)
         if first:
             log.warning("compiled code can't be %s in the cache, and is made anew: %s", what, error)
+
+
+def _put(unfinished: Path, place: Path) -> None:
+    """Give a complete file its name; on Windows not while another process reads the same one."""
+    try:
+        os.replace(unfinished, place)
+    except PermissionError:
+        if has(REPLACING) or not place.exists():
+            raise
+        os.unlink(unfinished)
 
 
 def _without_following(path: str, flags: int) -> int:

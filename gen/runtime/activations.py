@@ -7,10 +7,9 @@ an error instead. The arena goes back when the function returns, whichever way.
 
 from __future__ import annotations
 
-import ctypes
-import sys
 import threading
 
+from dlvm.base.system import stack_size
 from dlvm.gen.loops.status import OUT_OF_MEMORY, TOO_DEEP
 from dlvm.gen.program.memory import ALIGNMENT
 from dlvm.gen.text.module import Text
@@ -21,8 +20,6 @@ from .memory import given_back, include_memory, taken
 UNKNOWN = 1 << 20
 """What a thread has at least where nothing tells how large its stack is."""
 MAX_ACTIVATIONS = 1 << 26
-ATTRIBUTES = 256
-"""Bytes for the attributes of a thread, more than they take on any machine."""
 
 
 class _Known(threading.local):
@@ -40,22 +37,8 @@ def stack_budget(kernels: int) -> int:
     That is half of what is left where kernels take so many; Python, which called, has the other.
     """
     if not _KNOWN.size:
-        _KNOWN.size = min(_own() or threading.stack_size() or _limit(), 2 * MAX_ACTIVATIONS)
+        _KNOWN.size = min(stack_size() or threading.stack_size() or _limit(), 2 * MAX_ACTIVATIONS)
     return max(0, _KNOWN.size - kernels) // 2
-
-
-def _own() -> int:
-    """The size of this thread's stack as Linux tells it, 0 elsewhere."""
-    if not sys.platform.startswith("linux"):
-        return 0
-    c = ctypes.CDLL(None)
-    attributes, size = ctypes.create_string_buffer(ATTRIBUTES), ctypes.c_size_t()
-    c.pthread_self.restype = ctypes.c_ulong
-    if c.pthread_getattr_np(ctypes.c_ulong(c.pthread_self()), attributes) != 0:
-        return 0
-    failed = c.pthread_attr_getstacksize(attributes, ctypes.byref(size))
-    c.pthread_attr_destroy(attributes)
-    return 0 if failed else size.value
 
 
 def _limit() -> int:

@@ -21,6 +21,7 @@ from functools import cache
 
 import numpy as np
 
+from dlvm.base.system import INTERRUPTS, c_library, has
 from dlvm.gen.loops.status import INTERRUPTED
 from dlvm.gen.program.steps import Launch, Step
 from dlvm.gen.program.times import Times, total
@@ -251,8 +252,10 @@ def table() -> int:
 
 @cache
 def _table() -> Array | None:
-    python, libc = ctypes.pythonapi, ctypes.CDLL(None)
-    if not hasattr(libc, "timespec_get") or ctypes.sizeof(ctypes.c_long) != 8:
+    if not has(INTERRUPTS) or ctypes.sizeof(ctypes.c_long) != 8:
+        return None
+    python, libc = ctypes.pythonapi, c_library()
+    if not hasattr(libc, "timespec_get"):
         return None
     functions = {
         ENSURE: python.PyGILState_Ensure,

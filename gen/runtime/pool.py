@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 from dlvm.base.locks import Order, held_at_fork
+from dlvm.base.system import c_library
 from dlvm.gen.llvm.binding import Library, object_code
 from dlvm.gen.text.module import Text
 from dlvm.ir import Array
@@ -153,7 +154,7 @@ def choice(threads: int) -> Array | None:
     made[Head.MANY], made[Head.POOL] = threads, pool
     library = _library()
     made[Head.BEGIN], made[Head.END] = map(library.address, ("choice_begin", "choice_end"))
-    clock = ctypes.CDLL(None).clock_gettime
+    clock = c_library().clock_gettime
     made[Head.CLOCK] = ctypes.cast(clock, ctypes.c_void_p).value or 0
     return made
 
@@ -187,7 +188,7 @@ def _pool() -> int:
     start = -(ctypes.addressof(block) // -64) * 64
     pool = (ctypes.c_int64 * words.SIZE).from_address(start)
     pool[words.RUN], pool[words.WORKER] = map(library.address, ("pool_run", "pool_worker"))
-    libc = ctypes.CDLL(None)
+    libc = c_library()
     for word, function in (
         (words.CREATE, libc.pthread_create),
         (words.MASK, libc.pthread_sigmask),

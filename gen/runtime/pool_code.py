@@ -14,6 +14,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dlvm.base.system import THREADS as SEVERAL
+from dlvm.base.system import has
+
 from . import choice
 
 MAX_THREADS = 256
@@ -55,7 +58,7 @@ SYSTEMS = {
 
 def system(triple: str) -> System | None:
     """What the pool needs to know of a system; None where there is no pool."""
-    return SYSTEMS.get(triple.split("-")[0]) if "linux" in triple else None
+    return SYSTEMS.get(triple.split("-")[0]) if has(SEVERAL) and "linux" in triple else None
 
 
 def code(how: System, modes: str, attributes: str) -> str:

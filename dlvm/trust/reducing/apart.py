@@ -2,7 +2,7 @@
 
 LLVM reports some errors by aborting, wrong machine code may write anywhere, and a loop may never
 end. The child is a fork, so it starts at once and sees all state of this process; it returns its
-findings as text. On a system without fork the examination runs in this process.
+findings as text. A system without fork refuses to examine.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
+from dlvm.base import system
 from dlvm.base.errors import UserError
 from dlvm.ir import Array, Module
 from dlvm.trust.blame import bisect
@@ -70,8 +71,7 @@ def _asked(
     ask: Callable[[Watch], Any], seconds: float
 ) -> tuple[Sequence[dict[str, Any]], int, str]:
     """The lines that the child wrote, its exit status, and its other output."""
-    if not hasattr(os, "fork"):
-        return [{"found": ask(lambda stage: None)}], 0, ""
+    system.require(system.FORKS, "a failure of dlvm")
     reading, writing = os.pipe()
     with tempfile.TemporaryFile() as said:
         with warnings.catch_warnings():
