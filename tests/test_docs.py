@@ -132,13 +132,6 @@ def test_help_tells_of_every_option_of_a_staged_function():
     assert [n for n in options if n != "fn" and f"``{n}" not in doc] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
-def test_every_link_leads_to_a_file(page: Path):
-    text = re.sub(r"`[^`]*`", "", page.read_text("utf8"))  # of code, f[i](x) is no link
-    targets = re.findall(r"\]\((?!https?:)([^)#]+)", text)
-    assert [t for t in targets if not (page.parent / t).exists()] == []
-
-
 def test_every_command_of_the_pages_is_a_target_of_the_makefile():
     targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.M))
     named = {c for p in PAGES for c in re.findall(r"(?:`|    )make (\w+)", p.read_text("utf8"))}
