@@ -3,7 +3,7 @@
 #   make quick   the tests that a change concerns, and a sample of the others, in 45 s
 #   make map     which functions each test runs, for make quick (some forty minutes)
 #   make check   format, lint, types, stubs, planted typos, import contract, sizes, circles, who knows operations, tests
-#   make reference  every public name, into docs/reference.md, every law, into docs/numerics.md, and
+#   make reference  every public name, into docs/reference, every law, into docs/numerics.md, and
 #                the types of public names, into stubs
 #   make site   every page of docs as one site, out/site/index.html, searched without a server
 #   make accuracy  how far functions are from exact values, into docs/accuracy.md

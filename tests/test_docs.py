@@ -19,7 +19,7 @@ import dlvm
 from dlvm.cli import main, parser
 from dlvm.gen.schedule.transform import TRANSFORMS
 from dlvm.ir import rules
-from tools import laws, reference
+from tools import examples, laws, reference
 
 ROOT = Path(__file__).parents[1]
 DLVM = ROOT / "docs/dlvm.md"
@@ -102,8 +102,34 @@ def test_the_page_on_extending_runs_in_a_process_of_its_own(tmp_path: Path):
         assert checker.check_output(shown, printed_there, FLAGS), f"{code}\n{printed_there}"
 
 
+OUTPUT = re.compile(r"(```pycon\n)(.*?)(```)", re.S)
+SESSION = re.compile(r"^(?:>>>|\.\.\. ).*\n", re.M)
+
+
 def test_the_reference_is_what_its_tool_writes():
-    assert reference.PAGE.read_text("utf8") == reference.page(), "make reference"
+    written = reference.pages(lambda name, of: "")
+    assert {*written} == {reference.DOCS / "reference.md", *reference.DOCS.glob("reference/*.md")}
+    for path, text in written.items():
+        typed = OUTPUT.sub(
+            lambda m: m[1] + "".join(SESSION.findall(m[2])) + m[3], path.read_text("utf8")
+        )
+        assert typed == text, "make reference"
+
+
+@pytest.mark.drawn(3)
+@pytest.mark.parametrize("part", range(24))
+def test_examples_of_the_reference_give_what_it_shows(part: int):
+    text = "".join(p.read_text("utf8") for p in reference.DOCS.glob("reference/*.md"))
+    shown = [(n, x) for n, x in reference.names().items() if examples.session(n, x)]
+    for name, of in shown[part::24]:
+        assert reference.entry(name, of, examples.result) in text, "make reference"
+
+
+def test_names_without_an_example_are_errors_or_are_listed():
+    names = reference.names()
+    bare = {n for n, x in names.items() if not examples.session(n, x)}
+    assert bare == examples.WITHOUT | {n for n, x in names.items() if examples.is_error(x)}
+    assert {*examples.TABLE} <= {*names}
 
 
 def test_the_page_on_schedules_lists_every_step_with_its_numbers():
@@ -120,7 +146,7 @@ def test_the_page_on_numerics_lists_every_law_that_is_not_exact():
 
 
 def test_the_reference_explains_every_public_name():
-    text = reference.PAGE.read_text("utf8")
+    text = "".join(p.read_text("utf8") for p in reference.DOCS.glob("reference/*.md"))
     modules = ("linalg", "nn", "onnx", "ops", "optim", "random", "testing", "tree")
     named = set(re.findall(r"`dlvm\.(\w+)", text))
     assert {n for n in dir(dlvm) if n not in modules} - named == set()

@@ -16,6 +16,8 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 BESIDE = {ROOT / "CONTRIBUTING.md": "contributing.md", ROOT / "CHANGELOG.md": "changelog.md"}
 """Files outside of docs that are pages of the site, under the names that they have there."""
+NESTED = {"reference": "Modules", "decisions": "Decisions"}
+"""What the site calls the folders of docs."""
 ENTRY = re.compile(r"^## (?P<group>.+)$|^- \[[^\]]*\]\((?P<to>.+?)\)", re.M)
 MARKED = re.compile(
     r"^```.*?^```$"  # a block of code
@@ -85,14 +87,14 @@ def on_config(config: Any) -> Any:
         plain = [n for n in names if "/" not in n]
         below = {n.partition("/")[0] for n in names} - {*plain}
         deep = {b: [n for n in names if n.startswith(f"{b}/")] for b in sorted(below)}
-        order.append({group: [*plain, *({b.capitalize(): ns} for b, ns in deep.items())]})
+        order.append({group: [*plain, *({NESTED[b]: ns} for b, ns in deep.items())]})
     config.nav = order
     return config
 
 
 def on_files(files: Any, *, config: Any) -> Any:
     """Add the pages that are made of files outside of docs."""
-    kind = type(next(iter(files)))
+    kind: Any = type(next(iter(files)))
     for path, name in BESIDE.items():
         files.append(kind.generated(config, name, abs_src_path=str(path)))
     return files
@@ -100,6 +102,5 @@ def on_files(files: Any, *, config: Any) -> Any:
 
 def on_page_markdown(text: str, *, page: Any, config: Any, files: Any) -> str:
     """Make the links of a page hold in the site."""
-    made = {name: path for path, name in BESIDE.items()}
-    file = made.get(page.file.src_uri, DOCS / page.file.src_uri)
-    return linked(text, file, Path(config.site_dir))
+    made = {name: path for path, name in pages().items()}
+    return linked(text, made[page.file.src_uri], Path(config.site_dir))
