@@ -72,7 +72,10 @@ PAGES_THAT_RUN = {
     "layers": 4,
     "linear-algebra": 4,
     "looking-inside": 2,
+    "notebooks": 2,
+    "porting": 1,
     "schedules": 12,
+    "slow": 5,
     "sympy": 4,
     "tutorial": 11,
 }
