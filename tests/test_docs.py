@@ -61,6 +61,7 @@ def test_the_readme_fits_on_one_screen():
 
 
 PAGES_THAT_RUN = {
+    "ahead-of-time": 1,
     "gpu": 1,
     "guide": 3,
     "testing": 3,
@@ -76,16 +77,25 @@ PAGES_THAT_RUN = {
     "porting": 1,
     "schedules": 12,
     "slow": 5,
+    "stablehlo": 1,
     "sympy": 4,
     "tutorial": 11,
 }
 """Pages whose blocks are run, with the least number of blocks."""
+RUN_ELSEWHERE = {"cli", "deploy", "extending", "first-hour", "onnx", "reference", "trust"}
+"""Pages whose blocks tests of their own run."""
+
+
+def test_every_page_with_a_block_of_python_is_run():
+    with_python = {p.stem for p in ROOT.glob("docs/**/*.md") if "```python" in p.read_text("utf8")}
+    assert with_python == {*PAGES_THAT_RUN} | RUN_ELSEWHERE
 
 
 @pytest.mark.parametrize("page", PAGES_THAT_RUN)
 def test_the_blocks_of_a_page_run_and_print_what_it_shows(
-    page: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    page: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
+    monkeypatch.chdir(tmp_path)  # some pages write files
     path = ROOT / "docs" / f"{page}.md"
     assert len(python_examples(path)) >= PAGES_THAT_RUN[page]
     run_page(path, tmp_path, capsys)
