@@ -3,8 +3,9 @@
 #   make quick   the tests that a change concerns, and a sample of the others, in 45 s
 #   make map     which functions each test runs, for make quick (some forty minutes)
 #   make check   format, lint, types, stubs, planted typos, import contract, sizes, circles, who knows operations, tests
-#   make reference  every public name, into docs/reference.md, every law, into docs/numerics.md, and
+#   make reference  every public name, into docs/reference, every law, into docs/numerics.md, and
 #                the types of public names, into stubs
+#   make site   every page of docs as one site, out/site/index.html, searched without a server
 #   make accuracy  how far functions are from exact values, into docs/accuracy.md
 #   make table   operations and what works of each
 #   make bench   races beside NumPy (RACES=--quick ...), then the time of each phase of the compiler
@@ -25,7 +26,7 @@ BIN := .venv/bin
 # Bytecode halves the time that collecting tests takes, and some environments forbid it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: aot map quick sweep peers accuracy reference test demo check table bench fuzz leaks robust guards planted power mutants algebra zoo
+.PHONY: aot map quick sweep peers accuracy reference test site demo check table bench fuzz leaks robust guards planted power mutants algebra zoo
 
 test: .venv/test.stamp
 	$(BIN)/python -m pytest -n 2
@@ -48,6 +49,10 @@ map: .venv/test.stamp
 
 quick: .venv/test.stamp
 	$(BIN)/python -m tests.quick
+
+site: .venv/test.stamp .venv/site.stamp
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	$(BIN)/python -m pytest -q -rs tests/test_site.py
 
 demo: .venv/test.stamp
 	$(BIN)/python examples/digits.py

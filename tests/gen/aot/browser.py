@@ -30,25 +30,30 @@ root.dataset.found = JSON.stringify(found);
 </script>"""
 
 
-def after(page: str, code: str, folder: Path, *flags: str) -> Any:
-    """What a script gives that runs in a page once it is ready; skipped without a browser.
+def opened(address: str, folder: Path, *flags: str) -> str:
+    """What a page has become after its scripts ran, as text; skipped without a browser.
 
     ``flags`` are further ones of the browser, such as the size of its window.
     """
     browser = next(filter(None, map(shutil.which, NAMES)), None)
     if browser is None:
         pytest.skip("no chromium is on PATH: pages were made and not opened")
-    made = folder / "page.html"
-    made.write_text(page.replace("</html>", PROBE.replace("CODE", code) + "</html>"), "utf8")
     profile = f"--user-data-dir={folder / 'profile'}"
     done = subprocess.run(
-        [browser, *FLAGS, *flags, profile, *STAYS, "--dump-dom", made.as_uri()],
+        [browser, *FLAGS, *flags, profile, *STAYS, "--dump-dom", address],
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
-    return json.loads(_attribute(done.stdout, "data-found"))
+    return done.stdout
+
+
+def after(page: str, code: str, folder: Path, *flags: str) -> Any:
+    """What a script gives that runs in a page once it is ready."""
+    made = folder / "page.html"
+    made.write_text(page.replace("</html>", PROBE.replace("CODE", code) + "</html>"), "utf8")
+    return json.loads(_attribute(opened(made.as_uri(), folder, *flags), "data-found"))
 
 
 def _attribute(dom: str, name: str) -> str:

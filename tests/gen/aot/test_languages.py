@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 import dlvm
 from dlvm.gen.aot.linking import OWN, linkers
 from dlvm.targets import named
+from tests.test_docs import run_page
 
 from .browser import after
 from .test_everywhere import host_runs
@@ -133,3 +135,16 @@ def test_valgrind_finds_nothing(tmp_path):
     dlvm.aot(made.classify, dlvm.spec("f32[1,64]"), target="x86-64-v3", out=tmp_path)
     printed([compiler, "-g", "-I.", EXAMPLES / "main.c", "classify.o", "-o", "c"], tmp_path)
     assert near(printed([checker, "-q", "--error-exitcode=9", "./c"], tmp_path))
+
+
+def test_the_c_program_of_the_page_runs_with_what_the_page_writes(tmp_path, capsys, monkeypatch):
+    if not host_runs("x86-64-v3"):
+        pytest.skip("this processor does not run the target of the page")
+    page = Path(__file__).parents[3] / "docs" / "ahead-of-time.md"
+    monkeypatch.chdir(tmp_path)
+    run_page(page, tmp_path, capsys)
+    (source,) = re.findall(r"(?s)```c\n(.*?)```", page.read_text("utf8"))
+    build = tmp_path / "build"
+    (build / "main.c").write_text(source)
+    printed([tool(*OWN), *STRICT, "main.c", "classify.o", "-lm", "-o", "main"], build)
+    assert printed(["./main"], build) == "0.100000"
