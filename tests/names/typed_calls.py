@@ -307,5 +307,13 @@ ARGUMENTS = (
         f"{TENSOR}\nx = Tensor()\ndlvm.function(lambda x: x * 2)({{0}})",
         "2 * X",
     ),
+    Script(
+        "dlvm.testing.assert_law(len)",
+        r"with @(dlvm\.ir\.rewrite)$",
+        "Tanh = dlvm.ops.Tanh\n"
+        "law = {0}(Tanh, example=lambda x: Tanh(x), given=('f[N]',))(lambda op: -(-op))\n"
+        "[dlvm.testing.assert_law(law), dlvm.ir.RULES[Tanh].pop().name][0]",
+        "'only drawn'",
+    ),
 )
 """Arguments of staged functions and of losses."""
