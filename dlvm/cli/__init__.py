@@ -21,6 +21,7 @@ from . import (
     bench,
     cache,
     check,
+    completions,
     diff,
     doctor,
     export,
@@ -53,6 +54,7 @@ COMMANDS = (
     doctor,
     laws,
     listing,
+    completions,
 )
 WRONG, USAGE, OURS, INTERRUPTED, NO_READER = 1, 2, 3, 130, 141
 

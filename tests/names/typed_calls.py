@@ -101,9 +101,9 @@ OPTIONS = (
         "'sm_90a'",
     ),
     Script(
-        "from dlvm.cli.inputs import sizes_of\nsizes_of(['B'])",
+        "from dlvm.cli.naming import sizes_of\nsizes_of(['B'])",
         "write --size (.*)",
-        "from dlvm.cli.inputs import sizes_of\nsizes_of(['{0}'])['B']",
+        "from dlvm.cli.naming import sizes_of\nsizes_of(['{0}'])['B']",
         "64",
     ),
     Script(
