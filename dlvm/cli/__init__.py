@@ -122,6 +122,7 @@ def parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="command", required=True)
     for command in COMMANDS:
         command.add(commands)
+    parser.set_defaults(whole=parser)  # what completions are made from
     return parser
 
 

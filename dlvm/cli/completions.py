@@ -11,17 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from dlvm.compile import STAGES
-from dlvm.exporting.formats import OURS
 from dlvm.targets import TARGETS
 
 from .describing import subcommand
-
-VALUES: Mapping[str, tuple[str, ...]] = {
-    "--stage": (*STAGES, "all"),
-    "--target": ("host", *TARGETS),
-    "--to": tuple(OURS),
-}
-"""The values of options whose parser states no choices, as more than these are allowed."""
 
 
 def add(commands: Any) -> None:
@@ -35,9 +27,7 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Prints the script."""
-    from . import parser
-
-    print("\n".join(SHELLS[options.shell]([*_commands(parser())])))
+    print("\n".join(SHELLS[options.shell]([*_commands(options.whole)])))
     return 0
 
 
@@ -75,6 +65,7 @@ def _commands(parser: argparse.ArgumentParser) -> Iterator[Command]:
     """The subcommands of a parser, which argparse keeps in an action of its own."""
     kept: Any = parser._subparsers  # pyright: ignore[reportPrivateUsage]
     group = kept._group_actions[0]
+    known = _values()
     helps = {action.dest: action.help for action in group._choices_actions}
     for name, command in group.choices.items():
         options, words = list[Option](), list[str]()
@@ -83,9 +74,20 @@ def _commands(parser: argparse.ArgumentParser) -> Iterator[Command]:
             if not names:
                 words += choices
                 continue
-            values = choices or next((VALUES[n] for n in names if n in VALUES), ())
+            values = choices or next((known[n] for n in names if n in known), ())
             options.append(Option(names, action.help or "", values, action.nargs != 0))
         yield Command(name, helps[name], tuple(options), tuple(words))
+
+
+def _values() -> Mapping[str, tuple[str, ...]]:
+    """The values of options whose parser states no choices, as more than these are allowed."""
+    from dlvm.exporting.formats import OURS
+
+    return {
+        "--stage": (*STAGES, "all"),
+        "--target": ("host", *TARGETS),
+        "--to": tuple(OURS),
+    }
 
 
 def _names(commands: Sequence[Command]) -> str:
