@@ -9,6 +9,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from .brief import shortened
 from .errors import ExtensionError, Origin
 
 Written = Callable[..., Any]
@@ -70,10 +71,7 @@ def broken(what: str, function: Written, error: Exception, before: str) -> Exten
 
 
 def _shown(title: str, text: str) -> tuple[str, ...]:
-    lines = text.strip().splitlines()
-    left_out = len(lines) - LINES
-    shown = [*lines[:LINES], f"... and {left_out} more lines"] if left_out > 0 else lines
-    return title, *(f"  {line}" for line in shown)
+    return title, *(f"  {line}" for line in shortened(text.strip(), LINES).splitlines())
 
 
 def returned(

@@ -23,6 +23,7 @@ from .unrolled import unrolled
 
 if TYPE_CHECKING:
     from dlvm.gen.profile.records import Profile
+    from dlvm.viewing.page import Page
 
 
 def profile_of(road: Road, arrays: Sequence[Array], seconds: float) -> Profile:
@@ -40,7 +41,7 @@ def profile_of(road: Road, arrays: Sequence[Array], seconds: float) -> Profile:
 
 def page_of(
     road: Road, arrays: Sequence[Array] | None, seconds: float, hidden: Collection[str] = ()
-) -> str:
+) -> Page:
     """The page of the program of a road, with a profile if there are arrays to call it with.
 
     Lines of ``hidden`` files are left out.

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dlvm.base.brief import shortened
 from dlvm.base.errors import Origin
 from dlvm.base.html import escape, table
 from dlvm.base.units import duration, size
@@ -89,7 +90,7 @@ class Event:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Profile:
     """Where the time and the memory of one call go; ``print`` shows it as two tables.
 
@@ -145,6 +146,9 @@ class Profile:
         head += f"; {duration(self.ordinary)} without timers on the usual threads"
         tables = (*_aligned(self.rows()), self.peak(), *_aligned(self.memory_rows()))
         return "\n".join([head, *tables, *(f"hint: {hint}" for hint in self.hints)])
+
+    def __repr__(self) -> str:
+        return shortened(str(self))
 
     def peak(self) -> str:
         """A line that says how much memory a call takes, and which lines made most of it."""
