@@ -21,6 +21,7 @@ from dlvm.base.errors import CompilerError as CompilerError
 from dlvm.base.errors import DTypeError as DTypeError
 from dlvm.base.errors import DlvmError as DlvmError
 from dlvm.base.errors import DonationError as DonationError
+from dlvm.base.errors import ExtensionError as ExtensionError
 from dlvm.base.errors import FalseAssumption as FalseAssumption
 from dlvm.base.errors import IRError as IRError
 from dlvm.base.errors import IndexOutOfRange as IndexOutOfRange

@@ -19,13 +19,16 @@ from dlvm.base.errors import (
     CompilerError,
     DlvmError,
     DTypeError,
+    ExtensionError,
     IRError,
     ShapeError,
     UserError,
     did_you_mean,
 )
+from dlvm.base.outside import broken, failed, is_outside, returned
 from dlvm.base.progress import doing
 from dlvm.ir import Function, Module
+from dlvm.ir.core import Signature
 from dlvm.ir.rewrite import everywhere
 
 
@@ -97,20 +100,35 @@ def finite_function_pass(run: Callable[[Function], Function]) -> Pass:
 
 def _over_module(run: Callable[[Function], Function]) -> Callable[[Module], Module]:
 
+    def checked(fn: Function) -> Function:
+        found = run(fn)
+        if not isinstance(found, Function):  # pyright: ignore[reportUnnecessaryIsInstance]
+            name = run.__name__
+            expected = f"@{fn.name}, changed or as it was"
+            remedy = "return the function: what transform(fn, ...) gives, or fn itself"
+            raise returned(f"pass {name}", run, found, expected, remedy)
+        return found
+
     def over_module(module: Module) -> Module:
-        return module.map(lambda fn: everywhere(fn, run))
+        return module.map(lambda fn: everywhere(fn, checked))
 
     functools.update_wrapper(over_module, run)
     return over_module
 
 
 def _registered(name: str, run: Callable[[Module], Module], supposes_finite: bool = False) -> Pass:
-    if name in PASSES:
-        raise IRError(
-            f"two passes are called {name!r}", remedy="rename the function of the new pass"
-        )
-    PASSES[name] = found = Pass(name, run, supposes_finite)
+    found = Pass(name, run, supposes_finite)
+    register(found)
     return found
+
+
+def register(step: Pass) -> None:
+    """Puts a pass under its name; a second pass of a name is an error."""
+    if PASSES.setdefault(step.name, step) is not step:
+        remedy = "rename the function of the new pass"
+        if step.name in INSERTED:
+            remedy = f"dlvm.opt.pipelines.remove({step.name}) takes the first one out"
+        raise IRError(f"two passes are called {step.name!r}", remedy=remedy)
 
 
 def named(names: Sequence[str] | str) -> tuple[Pass, ...]:
@@ -152,7 +170,7 @@ def run(
         before, module = module, _applied(step, module)
         if watch is not None:
             watch(step.name, module, time.perf_counter() - start)
-        if check and module is not before:
+        if (check or is_outside(step.run)) and module is not before:
             _verify_after(step, before, module)
     return module
 
@@ -163,14 +181,15 @@ def _applied(step: Pass, module: Module) -> Module:
     except (CompilerError, MemoryError, RecursionError):
         raise
     except Exception as error:
-        if may_refuse(step.name, error):
+        if may_refuse(step.name, error) or isinstance(error, ExtensionError):
             raise
+        if is_outside(step.run):
+            raise failed(f"pass {step.name}", step.run, error, str(module)) from error
         said = f"the pass {step.name} raised {error!r}\non:\n{module}"
         raise CompilerError(said, stage=step.name) from error
     if not isinstance(after, Module):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise CompilerError(
-            f"the pass {step.name} returned {after!r}, not a module", stage=step.name
-        )
+        remedy = "return the module: what module.map(...) gives, or the module itself"
+        raise returned(f"pass {step.name}", step.run, after, "a module", remedy)
     return after
 
 
@@ -187,6 +206,22 @@ def may_refuse(stage: str, error: Exception) -> bool:
 def _verify_after(step: Pass, before: Module, module: Module) -> None:
     try:
         module.verify()
+        if is_outside(step.run):
+            _kept_signature(before, module)
     except DlvmError as error:
+        if is_outside(step.run):
+            raise broken(f"pass {step.name}", step.run, error, str(before)) from error
         said = f"the pass {step.name} broke the module: {error}\nbefore it:\n{before}"
         raise CompilerError(said, stage=step.name) from error
+
+
+def _kept_signature(before: Module, after: Module) -> None:
+    name = before.main.name
+    old, new = before.signature(name), after.signature(name)
+    if old != new:
+        raise IRError(f"expected @{name} to stay {_typed(old)}, found {_typed(new)}")
+
+
+def _typed(signature: Signature) -> str:
+    params, results = (", ".join(map(str, t)) for t in (signature.params, signature.results))
+    return f"({params}) -> ({results})"

@@ -5,7 +5,7 @@ Whoever compiles asks ``meaning``, ``kernels`` or ``default``, which hold the in
 
 from __future__ import annotations
 
-from dlvm.base.errors import IRError
+from dlvm.base.errors import IRError, did_you_mean
 from dlvm.opt.algebra.factors.choosing import choose_factors
 from dlvm.opt.algebra.facts_into_regions import inform
 from dlvm.opt.algebra.pieces.batching import batch_pieces
@@ -28,7 +28,7 @@ from dlvm.opt.regions.preparing import prepare
 from dlvm.opt.regions.scan_inputs import deal
 from dlvm.opt.regions.sharing import share
 from dlvm.opt.regions.unrolling import unroll
-from dlvm.passes import INSERTED, PASSES, Inserted, Pass, extended
+from dlvm.passes import INSERTED, PASSES, Inserted, Pass, extended, register
 
 MEANING: tuple[Pass, ...] = (
     inline_calls,
@@ -103,11 +103,6 @@ def insert(step: Pass, *, before: str = "", after: str = "") -> None:
             f"insert: expected a pass, found {step!r}",
             remedy="decorate the function with @dlvm.passes.function_pass or module_pass",
         )
-    if PASSES.get(step.name) is not step:
-        raise IRError(
-            f"insert: the pass {step.name!r} is not registered, so files could not name it",
-            remedy="decorate the function with @dlvm.passes.function_pass or module_pass",
-        )
     if bool(before) == bool(after):
         raise IRError(
             f"insert: expected one place for {step.name!r}, found before={before!r} and "
@@ -118,20 +113,22 @@ def insert(step: Pass, *, before: str = "", after: str = "") -> None:
     if (place := before or after) not in places:
         raise IRError(
             f"insert: there is no pass {place!r} in the pipeline; expected one of "
-            f"{', '.join(places)}"
+            f"{', '.join(places)}{did_you_mean(place, places)}"
         )
     if step.name in INSERTED:
         raise IRError(
             f"insert: {step.name!r} is in the pipeline already, {_place(INSERTED[step.name])}",
             remedy=f"remove({step.name}) first",
         )
+    register(step)  # again where it had been removed
     INSERTED[step.name] = Inserted(step, before, after)
 
 
 def remove(step: Pass) -> None:
     """Takes an inserted pass out of the pipelines, and its name out of the registry.
 
-    A pass of the same name may then be registered, as when a cell of a notebook runs again.
+    A pass of the same name may then be registered, as when a cell of a notebook runs again, and
+    this one may be inserted again.
     """
     if step.name not in INSERTED:
         raise IRError(

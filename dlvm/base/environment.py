@@ -20,6 +20,8 @@ VARIABLES = {
     "its stages also as a page, its times, and a page that lists all programs",
     "DLVM_INTERPRET": "`1` runs staged code by the NumPy references of the operations",
     "DLVM_LOG": "`compiles` writes a line to the standard error for each program that is compiled",
+    "DLVM_PROGRESS": "`0` shows no line about a compile that takes more than 2 s; there is one "
+    "only at a terminal and in notebooks",
     "DLVM_REPRO": "the folder for reproducers of failures of dlvm itself, instead of one in the "
     "user's cache directory; `0` writes none",
     "DLVM_THREADS": "how many threads functions use whose `threads=` says nothing; else one or "

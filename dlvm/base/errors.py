@@ -221,6 +221,13 @@ class IRError(UserError):
     code = "ir"
 
 
+class ExtensionError(UserError):
+    """A pass or a law from outside the package that failed while it was applied."""
+
+    code = "extension"
+    refused = True
+
+
 class CompilerError(DlvmError):
     """A bug in dlvm itself, or in a pass from outside; dlvm's should be reported.
 

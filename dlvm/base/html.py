@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from .brief import shortened
+
 
 def escape(text: str) -> str:
     """The text with the characters that mean something in HTML replaced."""
@@ -16,8 +18,14 @@ def escape(text: str) -> str:
 
 
 def preformatted(text: str) -> str:
-    """Text with its line breaks and columns."""
-    return f"<pre>{escape(text)}</pre>"
+    """Text with its line breaks and columns; of a long one the beginning."""
+    return f"<pre>{escape(shortened(text))}</pre>"
+
+
+def framed(page: str) -> str:
+    """A whole page inside of another one."""
+    style = "width: 100%; height: 40rem; border: 1px solid #8888"
+    return f'<iframe srcdoc="{escape(page)}" style="{style}"></iframe>'
 
 
 def table(rows: Iterable[Sequence[str]]) -> str:

@@ -21,6 +21,7 @@ from . import (
     bench,
     cache,
     check,
+    completions,
     diff,
     doctor,
     export,
@@ -53,6 +54,7 @@ COMMANDS = (
     doctor,
     laws,
     listing,
+    completions,
 )
 WRONG, USAGE, OURS, INTERRUPTED, NO_READER = 1, 2, 3, 130, 141
 
@@ -120,6 +122,7 @@ def parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="command", required=True)
     for command in COMMANDS:
         command.add(commands)
+    parser.set_defaults(whole=parser)  # what completions are made from
     return parser
 
 

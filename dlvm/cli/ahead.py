@@ -8,17 +8,23 @@ from typing import Any
 
 from dlvm.targets import TARGETS
 
-from .naming import add_named, function_written
+from .describing import add_out, subcommand
+from .naming import add_fixed, function_written
 from .output import print_facts, print_json
 
 
 def add(commands: Any) -> None:
     """Adds the subcommand to the parser."""
-    parser = commands.add_parser("aot", help="write a function as files for another processor")
-    add_named(parser)
+    parser = subcommand(
+        commands,
+        "aot",
+        "write a function as files for another processor",
+        'model.py:f "f32[8,3]" --target wasm32 --out built',
+    )
+    add_fixed(parser)
     names = ", ".join(("host", *TARGETS))
     parser.add_argument("--target", default="host", metavar="NAME", help=f"one of {names}")
-    parser.add_argument("--out", type=Path, default=Path("build"), metavar="FOLDER")
+    add_out(parser, "the folder to write; default build", "FOLDER", default=Path("build"))
     parser.add_argument("--name", default="", help="what the C function is called")
     parser.add_argument(
         "--state", action="append", default=[], metavar="NAME", help="a captured array that changes"
@@ -37,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
     from dlvm.ahead import written
     from dlvm.gen.aot.bundle import Wishes
 
-    function, given = function_written(options.program, options.arguments)
+    function, given = function_written(options)
     wishes = Wishes(
         options.name,
         options.target,

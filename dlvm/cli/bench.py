@@ -13,6 +13,7 @@ from dlvm.base.units import duration
 from dlvm.compile import Interpreted
 from dlvm.ir.interpret import bind
 
+from .describing import subcommand
 from .inputs import Call, add_inputs, call_named
 from .output import print_json, print_table
 
@@ -21,7 +22,12 @@ LARGEST = 1 << 28
 
 def add(commands: Any) -> None:
     """Adds the subcommand to the parser."""
-    parser = commands.add_parser("bench", help="measure the time of a call")
+    parser = subcommand(
+        commands,
+        "bench",
+        "measure the time of a call",
+        'model.py:f "f32[8,3]" --seconds 0.1',
+    )
     add_inputs(parser)
     parser.add_argument("--seconds", type=float, default=1.0, help="seconds for each measurement")
     parser.add_argument("--json", action="store_true")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dlvm.base.errors import UserError
 from dlvm.base.units import size
 
+from .describing import subcommand
 from .output import coloured, print_json, print_table
 
 if TYPE_CHECKING:
@@ -21,7 +22,12 @@ ACTIONS = ("where", "size", "list", "clear", "verify")
 
 def add(commands: Any) -> None:
     """Adds the subcommand to the parser."""
-    parser = commands.add_parser("cache", help="show, clear or verify the compiled code on disk")
+    parser = subcommand(
+        commands,
+        "cache",
+        "show, clear or verify the compiled code on disk",
+        "list",
+    )
     parser.add_argument("action", nargs="?", choices=ACTIONS, default="size")
     parser.add_argument("--json", action="store_true")
     parser.set_defaults(run=run)

@@ -20,6 +20,7 @@ from dlvm.base.errors import CompilerError, UserError
 from dlvm.compile import expand, passed
 from dlvm.ir import Array, Declaration, Module
 
+from .describing import subcommand
 from .inputs import Call, add_inputs, call_named
 from .output import coloured, print_json
 
@@ -38,7 +39,12 @@ class Finding:
 
 def add(commands: Any) -> None:
     """Adds the subcommand to the parser."""
-    parser = commands.add_parser("check", help="check passes, machine code and gradient")
+    parser = subcommand(
+        commands,
+        "check",
+        "check passes, machine code and gradient",
+        'model.py:f "f32[B,3]" --size B=8',
+    )
     add_inputs(parser)
     parser.add_argument("--json", action="store_true")
     parser.add_argument(

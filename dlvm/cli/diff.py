@@ -11,7 +11,8 @@ from typing import Any
 from dlvm.compile import expand, passed
 from dlvm.ir import Module
 
-from .naming import add_named, road_named
+from .describing import subcommand
+from .naming import add_fixed, road_named
 from .opt import add_passes, pipeline
 from .output import coloured
 from .page import page
@@ -35,8 +36,13 @@ class Step:
 
 def add(commands: Any) -> None:
     """Adds the subcommand to the parser."""
-    parser = commands.add_parser("diff", help="show what each pass changed")
-    add_named(parser)
+    parser = subcommand(
+        commands,
+        "diff",
+        "show what each pass changed",
+        'model.py:f "f32[8,3]" --html page.html',
+    )
+    add_fixed(parser)
     add_passes(parser)
     parser.add_argument(
         "--html", type=Path, metavar="FILE", help="write an HTML page that steps through the passes"
@@ -46,7 +52,7 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Prints the differences, or writes the page."""
-    road = road_named(options.program, options.arguments)
+    road = road_named(options)
     found = steps(road.traced, options.passes)
     if options.html is not None:
         options.html.write_text(page(options.program, found), "utf8")

@@ -17,6 +17,7 @@ from dlvm.base import environment, system
 from dlvm.base.errors import DlvmError
 from dlvm.base.units import size
 
+from .describing import subcommand
 from .output import coloured, print_facts, print_json
 
 PACKAGES = ("numpy", "llvmlite", "optree", "ml_dtypes", "sympy", "platformdirs")
@@ -24,8 +25,11 @@ PACKAGES = ("numpy", "llvmlite", "optree", "ml_dtypes", "sympy", "platformdirs")
 
 def add(commands: Any) -> None:
     """Adds the subcommand to the parser."""
-    parser = commands.add_parser(
-        "doctor", help="report versions, processor and cache, and try a small gradient"
+    parser = subcommand(
+        commands,
+        "doctor",
+        "report versions, processor and cache, and try a small gradient",
+        "--json",
     )
     parser.add_argument("--json", action="store_true")
     parser.add_argument(

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import Any
 
 from dlvm.base.errors import UserError
 
-from .naming import add_named, function_written
+from .describing import add_out, subcommand
+from .naming import add_fixed, function_written
 
 
 def add(commands: Any) -> None:
     """Adds the subcommand to the parser."""
-    parser = commands.add_parser("export", help="write a function in the language of another tool")
-    add_named(parser)
+    parser = subcommand(
+        commands,
+        "export",
+        "write a function in the language of another tool",
+        'model.py:f "f32[8,3]" --to stablehlo',
+    )
+    add_fixed(parser)
     parser.add_argument("--to", required=True, metavar="FORMAT", help="onnx or stablehlo")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="the file to write")
+    add_out(parser, "the file to write")
     parser.set_defaults(run=run)
 
 
@@ -26,7 +31,7 @@ def run(options: argparse.Namespace) -> int:
     from dlvm.exporting.formats import exporter_named
     from dlvm.exporting.program import program_of
 
-    function, given = function_written(options.program, options.arguments)
+    function, given = function_written(options)
     exporter = exporter_named(options.to)
     found = exporter(program_of(function, given.given, given.named))
     if options.out is None:

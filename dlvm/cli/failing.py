@@ -24,34 +24,43 @@ from dlvm.ir import Array, Module
 from dlvm.target import Target
 from dlvm.trust.failure import SECONDS, Failure
 
-from .inputs import sizes_of
-from .naming import add_named, call_written
+from .describing import add_out, subcommand
+from .naming import add_named, add_size, call_written, sizes_of
 from .output import coloured, print_json
 
 if TYPE_CHECKING:
     from dlvm.trust.reproducer import Reproducer
 
+SIZES = "draw arrays of this value of an open size"
 SAME, OTHER = 3, 1
 """Exit codes: 3 if the program still fails in the same way, 1 if it fails in another way."""
 
 
 def add(commands: Any) -> None:
     """Adds the subcommands to the parser."""
-    repro = commands.add_parser("repro", help="replay a failure of dlvm")
+    repro = subcommand(commands, "repro", "replay a failure of dlvm", "failure.dlvm")
     repro.add_argument("file", help="the file that dlvm wrote when it failed, or -")
     repro.set_defaults(run=run_repro)
-    bisect = commands.add_parser(
-        "bisect", help="find the pass and the rewrite rule that make a program fail"
+    bisect = subcommand(
+        commands,
+        "bisect",
+        "find the pass and the rewrite rule that make a program fail",
+        'model.py:f "f32[8,3]"',
     )
     add_named(bisect)
     bisect.add_argument("--seed", type=int, help="of the arrays that are not given")
-    bisect.add_argument("--size", action="append", default=[], metavar="B=64")
+    add_size(bisect, SIZES)
     bisect.set_defaults(run=run_bisect)
-    reduce = commands.add_parser("reduce", help="find a smaller program that fails in the same way")
+    reduce = subcommand(
+        commands,
+        "reduce",
+        "find a smaller program that fails in the same way",
+        'model.py:f "f32[8,3]" --out small.dlvm',
+    )
     add_named(reduce)
     reduce.add_argument("--seed", type=int, help="of the arrays that are not given")
-    reduce.add_argument("--size", action="append", default=[], metavar="B=64")
-    reduce.add_argument("--out", type=Path, metavar="FILE", help="where to write the program")
+    add_size(reduce, SIZES)
+    add_out(reduce, "where to write the program")
     reduce.set_defaults(run=run_reduce)
     for parser in (repro, bisect, reduce):
         parser.add_argument("--seconds", type=float, default=SECONDS, help="time limit in seconds")

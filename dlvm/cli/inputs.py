@@ -16,7 +16,16 @@ from dlvm.dsl.trace.trees import flatten, map_leaves
 from dlvm.ir import Array, TensorType
 from dlvm.ir.sizes.dims import evaluate, symbols
 
-from .naming import add_named, add_schedule, array_file, call_written, module_named, schedule_named
+from .naming import (
+    add_named,
+    add_schedule,
+    add_size,
+    array_file,
+    call_written,
+    module_named,
+    schedule_named,
+    sizes_of,
+)
 
 USUAL_SIZE = 4
 
@@ -35,13 +44,7 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
     add_named(parser)
     add_schedule(parser)
     parser.add_argument("--seed", type=int, default=0, help="seed of the random arrays")
-    parser.add_argument(
-        "--size",
-        action="append",
-        default=[],
-        metavar="B=64",
-        help=f"the value of a symbolic size; default {USUAL_SIZE}",
-    )
+    add_size(parser, f"draw arrays of this value of an open size; default {USUAL_SIZE}")
 
 
 def call_named(options: argparse.Namespace) -> Call:
@@ -99,16 +102,3 @@ class Random:
 
     def _bits(self, shape: tuple[int, ...]) -> Any:
         return self.dice.integers(0, 2, shape)
-
-
-def sizes_of(texts: Sequence[str]) -> dict[str, int]:
-    """The sizes that ``--size`` gives, by name."""
-    found: dict[str, int] = {}
-    for text in texts:
-        name, _, size = text.partition("=")
-        if not (name.isidentifier() and size.isdecimal()):
-            raise UserError(
-                f"--size {text}: expected a name and a size", remedy="write --size B=64"
-            )
-        found[name] = int(size)
-    return found

@@ -10,12 +10,18 @@ from typing import Any
 from dlvm.base.errors import UserError
 from dlvm.ir.rewrite import Rule, rules
 
+from .describing import subcommand
 from .output import coloured, print_json, print_table
 
 
 def add(commands: Any) -> None:
     """Adds the subcommand to the parser."""
-    parser = commands.add_parser("rules", help="list, explain or check the rewrite rules")
+    parser = subcommand(
+        commands,
+        "rules",
+        "list, explain or check the rewrite rules",
+        "negate_twice --check",
+    )
     parser.add_argument("names", nargs="*", help="rules to explain, or to check; all if left out")
     parser.add_argument(
         "--check", action="store_true", help="prove both sides equal, and draw numbers"

@@ -9,6 +9,7 @@ from typing import Any
 from dlvm.base import environment
 from dlvm.ir import OPS
 
+from .describing import subcommand
 from .opt import every_pass
 from .output import print_json, print_table
 
@@ -17,7 +18,12 @@ Row = tuple[str, str]
 
 def add(commands: Any) -> None:
     """Adds the subcommand to the parser."""
-    parser = commands.add_parser("list", help="list operations, passes or variables")
+    parser = subcommand(
+        commands,
+        "list",
+        "list operations, passes or variables",
+        "passes",
+    )
     parser.add_argument("what", choices=tuple(LISTINGS))
     parser.add_argument("--json", action="store_true")
     parser.set_defaults(run=run)

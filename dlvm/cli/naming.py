@@ -15,7 +15,7 @@ import importlib.util
 import re
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,11 @@ import dlvm
 from dlvm.base.errors import DlvmError, Origin, UserError, did_you_mean
 from dlvm.compile import Options, Road
 from dlvm.dsl.call.function import StagedFunction, is_staged
-from dlvm.ir import Module, parse
+from dlvm.dsl.trace.specs import Spec
+from dlvm.dsl.trace.trees import map_leaves
+from dlvm.ir import Dim, Module, parse
+from dlvm.ir.rewrite import resized, sizes_in
+from dlvm.ir.sizes.dims import substitute, symbols
 
 from .models import is_model, model_named
 
@@ -47,6 +51,30 @@ def add_named(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "arguments", nargs="*", help="f32[64,784], x.npy, 3, {'w': 'f32[3]'} or name=..."
     )
+
+
+def add_fixed(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of commands that compile a program and do not run it."""
+    add_named(parser)
+    add_size(parser, "compile for this value of an open size; default: it stays open")
+
+
+def add_size(parser: argparse.ArgumentParser, help: str) -> None:
+    """Adds the option that gives values of open sizes."""
+    parser.add_argument("--size", action="append", default=[], metavar="B=64", help=help)
+
+
+def sizes_of(texts: Sequence[str]) -> dict[str, int]:
+    """The sizes that ``--size`` gives, by name."""
+    found: dict[str, int] = {}
+    for text in texts:
+        name, _, size = text.partition("=")
+        if not (name.isidentifier() and size.isdecimal()):
+            raise UserError(
+                f"--size {text}: expected a name and a size", remedy="write --size B=64"
+            )
+        found[name] = int(size)
+    return found
 
 
 def add_schedule(parser: argparse.ArgumentParser) -> None:
@@ -78,12 +106,43 @@ def call_written(program: str, arguments: Sequence[str]) -> tuple[Staged, Argume
     return None if function is None else (function, arguments_of(arguments))
 
 
-def function_written(program: str, arguments: Sequence[str]) -> tuple[Staged, Arguments]:
+def fixed_call(options: argparse.Namespace) -> tuple[Staged, Arguments] | None:
+    """The same with the sizes in the types that ``--size`` fixes."""
+    found = call_written(options.program, options.arguments)
+    sizes: dict[str, Dim] = {**sizes_of(options.size)}
+    if found is None or not sizes:
+        return found
+    function, written = found
+    seen: set[str] = set()
+
+    def fixed(leaf: Any) -> Any:
+        if not isinstance(leaf, Spec):
+            return leaf
+        seen.update(s for d in leaf.shape for s in symbols(d))
+        return Spec(leaf.type.substitute(sizes))
+
+    given = [map_leaves(fixed, x) for x in written.given]
+    named = {name: map_leaves(fixed, x) for name, x in written.named.items()}
+    for name in sizes:
+        if name not in seen:
+            raise _no_size(name, seen)
+    return function, Arguments(given, named)
+
+
+def _no_size(name: str, known: Collection[str]) -> UserError:
+    meant = did_you_mean(name, known)
+    return UserError(
+        f"--size {name}: no argument has an open size {name}{meant}",
+        remedy=f"the open sizes are {', '.join(sorted(known))}" if known else "leave --size out",
+    )
+
+
+def function_written(options: argparse.Namespace) -> tuple[Staged, Arguments]:
     """A function or a model with the arguments for it; IR text is refused."""
-    found = call_written(program, arguments)
+    found = fixed_call(options)
     if found is None:
         raise UserError(
-            f"expected a function of a script or a model of ONNX, found {program}",
+            f"expected a function of a script or a model of ONNX, found {options.program}",
             remedy="write script.py:function",
         )
     return found
@@ -126,16 +185,28 @@ def module_named(program: str) -> Module:
         ) from None
 
 
-def road_named(program: str, arguments: Sequence[str], schedule: str | None = None) -> Road:
+def road_named(options: argparse.Namespace) -> Road:
     """The stages of a program that is inspected but not run."""
-    text = schedule_named(schedule)
-    found = call_written(program, arguments)
+    text = schedule_named(getattr(options, "schedule", None))
+    found = fixed_call(options)
     if found is None:
-        _none_given(arguments)
-        return Road(module_named(program).verify(), Options(schedule=text))
+        _none_given(options.arguments)
+        return Road(_fixed(module_named(options.program), options.size), Options(schedule=text))
     function, given = found
     mode = function.source.options.numerics
     return Road(function.trace(*given.given, **given.named), Options(numerics=mode, schedule=text))
+
+
+def _fixed(module: Module, texts: Sequence[str]) -> Module:
+    """IR text with the sizes that ``--size`` fixes."""
+    values: dict[str, Dim] = {**sizes_of(texts)}
+    known = {s for d in sizes_in(module.main) for s in symbols(d)} if values else set[str]()
+    for name in values:
+        if name not in known:
+            raise _no_size(name, known)
+    if not values:
+        return module.verify()
+    return module.map(lambda fn: resized(fn, lambda d: substitute(d, values))).verify()
 
 
 def arguments_of(texts: Sequence[str]) -> Arguments:

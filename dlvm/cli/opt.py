@@ -13,15 +13,21 @@ from dlvm.compile import passed
 from dlvm.ir import Module
 from dlvm.passes import Pass
 
-from .naming import add_named, road_named
+from .describing import subcommand
+from .naming import add_fixed, road_named
 from .output import program_text
 from .show import add_lines, located
 
 
 def add(commands: Any) -> None:
     """Adds the subcommand to the parser."""
-    parser = commands.add_parser("opt", help="print a program after some passes")
-    add_named(parser)
+    parser = subcommand(
+        commands,
+        "opt",
+        "print a program after some passes",
+        'model.py:f "f32[8,3]" --passes simplify,share',
+    )
+    add_fixed(parser)
     add_passes(parser)
     parser.add_argument(
         "--print-after",
@@ -77,7 +83,7 @@ def run(options: argparse.Namespace) -> int:
             text = program_text(located(module, options.lines), sys.stderr)
             print(f"// ---- after {name}\n{text}", file=sys.stderr)
 
-    traced = road_named(options.program, options.arguments).traced
+    traced = road_named(options).traced
     done = passed(traced, chosen, watch, options.verify_each or None)
     print(program_text(located(done, options.lines)), end="")
     return 0

@@ -9,14 +9,18 @@ from typing import Any
 
 from dlvm.dsl.call.profiling import profile_of
 
+from .describing import subcommand
 from .inputs import add_inputs, call_named
 from .output import print_json
 
 
 def add(commands: Any) -> None:
     """Adds the subcommand to the parser."""
-    parser = commands.add_parser(
-        "profile", help="show where the time and the memory of a call go, by kernels and lines"
+    parser = subcommand(
+        commands,
+        "profile",
+        "show where the time and the memory of a call go, by kernels and lines",
+        'model.py:f "f32[8,3]" --trace line.json',
     )
     add_inputs(parser)
     parser.add_argument("--seconds", type=float, default=0.3, help="seconds to measure for")

@@ -11,15 +11,21 @@ import numpy as np
 from dlvm.base.errors import UserError
 from dlvm.dsl.trace.trees import flatten, labels
 
+from .describing import add_out, subcommand
 from .inputs import add_inputs, call_named
 from .output import print_json
 
 
 def add(commands: Any) -> None:
     """Adds the subcommand to the parser."""
-    parser = commands.add_parser("run", help="run a program on arrays from files or random ones")
+    parser = subcommand(
+        commands,
+        "run",
+        "run a program on arrays from files or random ones",
+        'model.py:f "f32[B,3]" --size B=8',
+    )
     add_inputs(parser)
-    parser.add_argument("--out", type=Path, metavar="FILE", help="save the results as .npz or .npy")
+    add_out(parser, "save the results as .npz or .npy")
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
     parser.set_defaults(run=run)
 

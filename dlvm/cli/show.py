@@ -11,14 +11,20 @@ from dlvm.compile import MODULES, STAGES, Road
 from dlvm.ir import Module
 from dlvm.ir.text.printer import printed
 
-from .naming import add_named, add_schedule, road_named
+from .describing import subcommand
+from .naming import add_fixed, add_schedule, road_named
 from .output import coloured, program_text, shows_colours
 
 
 def add(commands: Any) -> None:
     """Adds the subcommand to the parser."""
-    parser = commands.add_parser("show", help="print a program at one stage of the compiler")
-    add_named(parser)
+    parser = subcommand(
+        commands,
+        "show",
+        "print a program at one stage of the compiler",
+        'model.py:f "f32[8,3]" --stage kernels',
+    )
+    add_fixed(parser)
     parser.add_argument(
         "--stage",
         type=_stage,
@@ -39,7 +45,7 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Prints the text of the stage."""
-    road = road_named(options.program, options.arguments, options.schedule)
+    road = road_named(options)
     if options.laws:
         return _laws(road.differentiated)
     if options.show_properties:

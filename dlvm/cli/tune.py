@@ -10,6 +10,7 @@ import numpy as np
 from dlvm.base.errors import UserError
 from dlvm.ir.interpret import bind
 
+from .describing import subcommand
 from .inputs import Call, add_inputs, call_named
 from .output import print_json, print_table
 
@@ -22,8 +23,11 @@ SLOWER = 1.01
 
 def add(commands: Any) -> None:
     """Adds the subcommand to the parser."""
-    parser = commands.add_parser(
-        "tune", help="search for faster schedules, which compiles then use"
+    parser = subcommand(
+        commands,
+        "tune",
+        "search for faster schedules, which compiles then use",
+        'model.py:f "f32[8,3]" --seconds 0.1',
     )
     add_inputs(parser)
     parser.add_argument("--seconds", type=float, default=20.0, help="seconds for each kernel")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from dlvm.base.brief import shortened
 from dlvm.base.errors import IRError
 from dlvm.base.html import preformatted
 
@@ -36,7 +37,7 @@ class Hooks:
 hooks = Hooks()
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Module:
     """An ordered set of functions and declarations; the first function is ``main``."""
 
@@ -134,6 +135,10 @@ class Module:
 
     def __str__(self) -> str:
         return printed(self.entries)
+
+    def __repr__(self) -> str:
+        """The text as a screen shows it, the beginning of a long one; ``str`` gives all."""
+        return shortened(str(self))
 
     def _repr_html_(self) -> str:
         """The text as notebooks show it, with the lines of the source in comments."""

@@ -14,7 +14,8 @@ from functools import partial
 from types import UnionType
 from typing import Any, TypeAlias, TypeVar, cast
 
-from dlvm.base.errors import CompilerError
+from dlvm.base.errors import CompilerError, ExtensionError
+from dlvm.base.outside import definition, failed, is_outside, returned
 
 from .core import Builder, Function, Op, Param, Value
 from .decisions import listens, may_replace
@@ -183,6 +184,10 @@ def rebuilt(fn: Function, ops: Sequence[Op], results: Sequence[Value]) -> Functi
     return replace(fn, ops=tuple(ops), results=tuple(results))
 
 
+LAST_LAWS = 8
+"""Steps before a cycle of laws is told whose laws the error names."""
+
+
 def settle(fn: Function, laws: Callable[[Op], Iterable[Law]], patience: int = 64) -> Function:
     """Rewrites a function to a fixed point: each operation by the first law that applies.
 
@@ -198,6 +203,7 @@ def settle(fn: Function, laws: Callable[[Op], Iterable[Law]], patience: int = 64
     env: Env = {}
     kept: list[Op] = []
     pending: list[tuple[Op, int]] = []
+    last: list[Law] = []
     with (builder := Builder()):
         for first in fn.ops:
             if not asked and sweep in first.refused and env.keys().isdisjoint(first.operands):
@@ -208,29 +214,66 @@ def settle(fn: Function, laws: Callable[[Op], Iterable[Law]], patience: int = 64
                 op, left = pending.pop()
                 builder.origin = op.origin
                 new = op if env.keys().isdisjoint(op.operands) else _followed_by(op, env)
-                better = _better(new, laws(new), builder)
-                if better is None:
+                found = _better(new, laws(new), builder)
+                if found is None:
                     if not asked:
                         new.refused = (*new.refused, sweep)
                     kept.append(new)
                     if new is not op:
                         env.update(zip(op.results, new.results, strict=True))
                     continue
-                _check_improvement(new, better, left)
+                better, law = found
+                if left < LAST_LAWS:
+                    last.append(law)
+                if left == 0:
+                    raise _endless(new, last)
                 env[op] = better
                 pending.extend((built, left - 1) for built in reversed(builder.ops))
     return rebuilt(fn, kept, [followed(r, env) for r in fn.results])
 
 
-def _better(op: Op, laws: Iterable[Law], builder: Builder) -> Value | None:
+def _better(op: Op, laws: Iterable[Law], builder: Builder) -> tuple[Value, Law] | None:
     """The replacement by the first law that applies; the builder holds just what that law built."""
     builder.ops = []
     for law in laws:
-        better = law(op)
+        better = applied(law, op)
         if better is not None and may_replace(law, op, (better,)):
-            return better
+            return better, law
         builder.ops = []
     return None
+
+
+def applied(law: Law, op: Op) -> Value | None:
+    """What a law makes of an operation; errors of laws from outside are told at their lines."""
+    try:
+        better = law(op)
+    except Exception as error:
+        if not is_outside(law):
+            raise
+        raise failed(f"law {law.__name__}", law, error, repr(op)) from error
+    return None if better is None else _kept_type(law, op, better)
+
+
+def _kept_type(law: Law, op: Op, better: Value) -> Value:
+    if isinstance(better, Value) and better.type == op.type:  # pyright: ignore[reportUnnecessaryIsInstance]
+        return better
+    if not is_outside(law):
+        said = f"expected the rule {law.__name__} to keep the type {op.type}"
+        raise CompilerError(f"{said} of {op!r}, found {better!r}")
+    expected = f"a value of the type {op.type} in place of {op!r}, or None"
+    remedy = f"return a value of the type {op.type}, or None where the law doesn't apply"
+    raise returned(f"law {law.__name__}", law, better, expected, remedy)
+
+
+def _endless(op: Op, last: Sequence[Law]) -> Exception:
+    """The error for laws that rewrite one another's results for ever."""
+    names = ", ".join(dict.fromkeys(law.__name__ for law in last))
+    said = f"the rewrite rules {names} form a cycle on {op!r}"
+    guilty = next(filter(is_outside, last), None)
+    if guilty is None:
+        return CompilerError(said)
+    remedy = f"let {guilty.__name__} return None for what another of these laws gives"
+    return ExtensionError(said, origin=definition(guilty), remedy=remedy)
 
 
 def _followed_by(op: Op, env: Env) -> Op:
@@ -242,15 +285,6 @@ def followed(value: Value, env: Mapping[Value, Value]) -> Value:
     while (found := env.get(value)) is not None:
         value = found
     return value
-
-
-def _check_improvement(op: Op, better: Value, left: int) -> None:
-    if better.type != op.type:
-        raise CompilerError(
-            f"expected a rule on {op.name} to keep the type {op.type}, found {better.type}"
-        )
-    if left == 0:
-        raise CompilerError(f"the rewrite rules form a cycle on {op!r}")
 
 
 def inline(

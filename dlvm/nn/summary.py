@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, cast
 
 from dlvm.base.errors import ArgumentError
+from dlvm.base.html import table
 from dlvm.cost import flops, sum_of
 from dlvm.dsl.call.staging import trace
 from dlvm.dsl.trace import trees as forms
@@ -43,6 +44,10 @@ class Summary:
     """The rows of a table, which ``str`` and ``repr`` write; the first is the whole network."""
 
     rows: list[Row] = field(default_factory=list[Row])
+
+    def _repr_html_(self) -> str:
+        """The same as a table, as notebooks show it."""
+        return table([TITLES, *map(_cells, self.rows)])
 
     def __repr__(self) -> str:
         lines = [TITLES, *map(_cells, self.rows)]

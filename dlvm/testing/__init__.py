@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .findings import Checked, Fault, GradientError, Identity, Kink, Report
     from .gradients import gradcheck
     from .kept_digits import Digits, digits
+    from .laws import assert_law
     from .strategies import arrays, elements, programs, shapes
 
 _HOMES = {
@@ -23,6 +24,7 @@ _HOMES = {
     "equality": ("assert_compiled_equals_interpreted",),
     "findings": ("Checked", "Fault", "GradientError", "Identity", "Kink", "Report"),
     "gradients": ("gradcheck",),
+    "laws": ("assert_law",),
     "drawing.random_programs": ("Program", "random_program"),
     "strategies": ("arrays", "elements", "programs", "shapes"),
 }
@@ -39,6 +41,7 @@ __all__ = [
     "arrays",
     "assert_compiled_equals_interpreted",
     "assert_complete",
+    "assert_law",
     "digits",
     "elements",
     "gradcheck",

@@ -21,7 +21,7 @@ import numpy as np
 
 from dlvm import passes
 from dlvm.ad import expand
-from dlvm.base.errors import CompilerError
+from dlvm.base.errors import CompilerError, ExtensionError
 from dlvm.gen.build import build
 from dlvm.gen.loops.status import error_of
 from dlvm.gen.loops.verifier import verify as verify_loops
@@ -291,13 +291,13 @@ def at(stage: str, position: int | None = None) -> Generator[None]:
 def crash(stage: str, error: Exception, position: int | None = None) -> Failure:
     """The failure for an exception; its law is the function of dlvm's that raised it."""
     cause = error.__cause__
-    if isinstance(error, CompilerError) and isinstance(cause, Exception):
+    if isinstance(error, CompilerError | ExtensionError) and isinstance(cause, Exception):
         error = cause
     message = f"{type(error).__name__}: {str(error).strip()}".removesuffix(": ")
     return Failure("crash", stage, message, thrown_by(error.__traceback__), position=position)
 
 
-ASKING = {"_better", "transform", "leaf_adjoint"}
+ASKING = {"applied", "transform", "leaf_adjoint"}
 """Functions that call a rewrite rule, a pass's visitor, or the adjoint of a leaf."""
 
 

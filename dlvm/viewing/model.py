@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from dlvm.compile import Road, interpreting
+from dlvm.cost import typical
 from dlvm.gen.profile.records import Part, Profile
 from dlvm.gen.program.timed import entered_with
 from dlvm.ir import Array
@@ -62,6 +63,8 @@ def _refused(border: Border, groups: Groups) -> dict[str, Any]:
         "source": str(border.source or ""),
         "reader": str(border.reader or ""),
         "why": border.why,
+        "moved": border.moved,
+        "bytes": typical(border.bytes),
         "group": groups.of((border.source, border.reader)),
     }
 

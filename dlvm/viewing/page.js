@@ -41,11 +41,15 @@ function sourceRows() {
     for (let n = 1; n <= Math.max(file.lines.length, last); n++) {
       const places = onLine.get(`${f}:${n}`);
       const text = file.lines[n - 1] ?? "(this file cannot be read)";
-      if (file.lines.length || places) all.push({ text, number: n, places, group: places ? -1 : 0 });
+      const row = { text, number: n, places, group: places ? -1 : 0, found: matches(text) };
+      if (file.lines.length || places) all.push(row);
     }
   });
-  return folds(folded(all, (r) => !r.places && r.kind !== "head", openOf("source"), 4, 8), "source");
+  const quiet = (r) => !r.places && !r.found && r.kind !== "head";
+  return folds(folded(all, quiet, openOf("source"), 4, 8), "source");
 }
+
+const matches = (text) => sought !== "" && text.toLowerCase().includes(sought);
 
 function openOf(name) {
   if (!opened.has(name)) opened.set(name, new Set());
@@ -59,7 +63,7 @@ function folds(rows, name) {
 function line(stage, i, kind) {
   if (i === null) return { blank: true };
   const [text, group] = stage.lines[i];
-  return { text, group, kind, number: i + 1, found: sought && text.toLowerCase().includes(sought) };
+  return { text, group, kind, number: i + 1, found: matches(text) };
 }
 
 function plain(stage) {
@@ -158,14 +162,15 @@ function stepLine(by) {
 function search(text) {
   sought = text.toLowerCase();
   show();
-  const counts = [stages[before], stages[after]].map((s) =>
-    s.lines.filter(([t]) => sought && t.toLowerCase().includes(sought)).length);
-  $("#told").textContent = sought ? `found in ${counts[0]} and ${counts[1]} lines` : "";
-  for (const pane of [left, right]) pane.reveal((r) => r.found);
+  const count = (lines) => lines.filter(matches).length;
+  const counts = [stages[before], stages[after]].map((s) => count(s.lines.map(([t]) => t)));
+  const own = count(data.sources.flatMap((file) => file.lines));
+  $("#told").textContent = sought ? `found in ${counts[0]} and ${counts[1]} lines, ${own} of the source` : "";
+  for (const pane of panes) pane.reveal((r) => r.found);
 }
 
 function nextFound() {
-  for (const pane of [left, right]) {
+  for (const pane of panes) {
     const middle = (pane.element.scrollTop + pane.element.clientHeight / 2) / HEIGHT;
     const all = pane.rows.flatMap((r, i) => (r.found ? [i] : []));
     if (all.length) pane.center(all.find((i) => i > middle) ?? all[0]);

@@ -8,14 +8,27 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
-from dlvm.base.html import escape
+from dlvm.base.html import escape, framed
+from dlvm.base.units import size
 
 SHOWN = 8
 """Arguments whose types stand in the header; those of more are folded."""
 
 
-def page(data: Mapping[str, Any]) -> str:
-    """The HTML text of the page that shows these data."""
+class Page(str):
+    """A page of HTML as text, which a notebook shows in a frame."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f'<a page of {size(len(self))}: view("page.html") writes it to a file>'
+
+    def _repr_html_(self) -> str:
+        return framed(self)
+
+
+def page(data: Mapping[str, Any]) -> Page:
+    """The page that shows these data."""
     name = str(data["name"])
     parts = {
         "title": escape(f"{name} · dlvm view"),
@@ -26,7 +39,8 @@ def page(data: Mapping[str, Any]) -> str:
         "tables": _packaged("tables.js"),
         "script": _packaged("page.js"),
     }
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _packaged("page.html"))
+    filled = re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _packaged("page.html"))
+    return Page(filled)
 
 
 def _heading(name: str, types: Sequence[str]) -> str:

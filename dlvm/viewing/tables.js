@@ -62,13 +62,16 @@ function laws() {
   return [table(["pass", "law", "equation", "line", "saved", ""], rows)];
 }
 
+// By reason, what moves most bytes first.
 function refused() {
   const reasons = new Map();
   for (const r of data.refused) reasons.set(r.why, [...(reasons.get(r.why) ?? []), r]);
-  return [...reasons].flatMap(([why, all]) => [
+  const moved = (all) => all.reduce((sum, r) => sum + r.bytes, 0);
+  const ranked = [...reasons].sort(([, a], [, b]) => moved(b) - moved(a));
+  return ranked.flatMap(([why, all]) => [
     element("h2", `${why} (${all.length})`),
-    table(["value", "written at", "read at"], all.map((r) => (
-      { cells: [r.type, r.source, r.reader], group: r.group, stage: kernelStage() }))),
+    table(["bytes moved", "value", "written at", "read at"], all.map((r) => (
+      { cells: [r.moved, r.type, r.source, r.reader], group: r.group, stage: kernelStage() }))),
   ]);
 }
 
@@ -90,6 +93,7 @@ function profile() {
   rows.push({ cells: ["between kernels", seconds(p.between), bar(p.between / p.seconds), "", "", "", "", ""] });
   return [
     element("p", `${seconds(p.seconds)} on one core, the fastest of ${p.calls} calls; ${seconds(p.ordinary)} without timers on the usual threads`),
+    ...p.hints.map((hint) => element("p", `hint: ${hint}`)),
     table(["step", "time", "share", "runs", "flops", "bytes", "roofline", "lines"], rows),
   ];
 }

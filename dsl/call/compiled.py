@@ -40,6 +40,7 @@ from .source import Source
 if TYPE_CHECKING:
     from dlvm.gen.profile.records import Profile
     from dlvm.gen.program.report import Report
+    from dlvm.viewing.page import Page
 
 EACH = "call the staged function itself, which compiles for each structure and type"
 
@@ -162,12 +163,13 @@ class Compiled:
         *args: Any,
         seconds: float = 0.3,
         **kwargs: Any,
-    ) -> str:
+    ) -> Page:
         """A page in one HTML file that shows the program after every pass, down to assembly.
 
         It shows what each line came from and became, the laws applied, refused fusions and the plan
-        of memory. It is returned, and written to ``path`` if that is given. With arguments of a
-        call the page also has a profile, as ``profile`` measures it.
+        of memory. It is returned as text, which a notebook shows in a frame, and written to
+        ``path`` if that is given. With arguments of a call the page also has a profile, as
+        ``profile`` measures it.
         """
         from .profiling import page_of, place_of_page, write_page
 

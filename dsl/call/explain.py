@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dlvm.base.brief import shortened
 from dlvm.base.errors import ArgumentError
 from dlvm.base.html import preformatted
 from dlvm.dsl.state.guards import brief
@@ -25,7 +26,7 @@ COMPILES = 10
 """How many compiles are shown unless all are asked for, the latest ones."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Explanation:
     """Everything about a staged function that is not in its arguments."""
 
@@ -89,6 +90,9 @@ class Explanation:
 
     def __str__(self) -> str:
         return self.text()
+
+    def __repr__(self) -> str:
+        return shortened(self.text())
 
     def _repr_html_(self) -> str:
         """The text as notebooks show it."""

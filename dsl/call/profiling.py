@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,8 +19,11 @@ from dlvm.compile import Road
 from dlvm.dsl.trace.kinds import shown
 from dlvm.ir import Array
 
+from .unrolled import unrolled
+
 if TYPE_CHECKING:
     from dlvm.gen.profile.records import Profile
+    from dlvm.viewing.page import Page
 
 
 def profile_of(road: Road, arrays: Sequence[Array], seconds: float) -> Profile:
@@ -31,12 +35,13 @@ def profile_of(road: Road, arrays: Sequence[Array], seconds: float) -> Profile:
         )
     timers = road.timers()
     ordinary = _fastest(road, arrays, seconds / 3)
-    return timers.measure(arrays, ordinary, seconds)
+    hints = tuple(map(str, unrolled(road.traced)))
+    return replace(timers.measure(arrays, ordinary, seconds), hints=hints)
 
 
 def page_of(
     road: Road, arrays: Sequence[Array] | None, seconds: float, hidden: Collection[str] = ()
-) -> str:
+) -> Page:
     """The page of the program of a road, with a profile if there are arrays to call it with.
 
     Lines of ``hidden`` files are left out.

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from dlvm.base.errors import UserError
+from dlvm.base.html import escape, table
+from dlvm.base.units import size
 from dlvm.gen.build import Made
 from dlvm.gen.text.module import Text
 from dlvm.ir import Array, Dim, Module, TensorType
@@ -46,12 +48,32 @@ class Wishes:
     page: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Bundle:
     """Files by name, and what the description holds."""
 
     files: Mapping[str, bytes]
     description: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        """The files and their sizes, in a line each."""
+        rows = self._rows()
+        wide = max(len(name) for name, _ in rows)
+        listed = "".join(f"\n  {name.ljust(wide)}  {taken}" for name, taken in rows)
+        return f"{self.description['name']} for {self.description['target']}:{listed}"
+
+    def _repr_html_(self) -> str:
+        """The same as a table, as notebooks show it."""
+        said = f"{self.description['name']} for {self.description['target']}"
+        return f"<p>{escape(said)}</p>{table(self._rows())}"
+
+    def _rows(self) -> list[tuple[str, str]]:
+        scratch, stack = self.description["scratch"], self.description["stack_bytes"]
+        return [
+            *((name, size(len(content))) for name, content in self.files.items()),
+            ("scratch", "depends on the sizes" if scratch is None else size(scratch)),
+            ("stack", f"at most {size(stack)}"),
+        ]
 
     def write(self, folder: str | os.PathLike[str]) -> list[Path]:
         """Write the files into a folder, which is made; each replaces an older one in one step.

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dlvm.base.brief import shortened
 from dlvm.base.errors import Origin
 from dlvm.base.html import escape, table
 from dlvm.base.units import duration, size
@@ -89,7 +90,7 @@ class Event:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Profile:
     """Where the time and the memory of one call go; ``print`` shows it as two tables.
 
@@ -110,10 +111,12 @@ class Profile:
     buffers: tuple[Life, ...]
     arena: int | None
     events: tuple[Event, ...] = ()
+    hints: tuple[str, ...] = ()
+    """What the source could state otherwise, such as a Python loop that was written out."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, without the time line."""
-        names = ("name", "target", "calls", "seconds", "ordinary", "between", "arena")
+        names = ("name", "target", "calls", "seconds", "ordinary", "between", "arena", "hints")
         buffers = [_buffer(life) for life in self.buffers]
         parts = [part.to_dict() for part in self.parts]
         return {**{n: getattr(self, n) for n in names}, "parts": parts, "buffers": buffers}
@@ -141,7 +144,11 @@ class Profile:
             f"{self.name}: {duration(self.seconds)} on one core, the fastest of {self.calls} calls"
         )
         head += f"; {duration(self.ordinary)} without timers on the usual threads"
-        return "\n".join([head, *_aligned(self.rows()), self.peak(), *_aligned(self.memory_rows())])
+        tables = (*_aligned(self.rows()), self.peak(), *_aligned(self.memory_rows()))
+        return "\n".join([head, *tables, *(f"hint: {hint}" for hint in self.hints)])
+
+    def __repr__(self) -> str:
+        return shortened(str(self))
 
     def peak(self) -> str:
         """A line that says how much memory a call takes, and which lines made most of it."""
@@ -152,7 +159,8 @@ class Profile:
 
     def _repr_html_(self) -> str:
         tables = (table(rows) for rows in (self.rows(), self.memory_rows()))
-        return f"<p>{escape(str(self).partition(chr(10))[0])}</p>{''.join(tables)}"
+        head, hints = str(self).partition("\n")[0], (f"hint: {hint}" for hint in self.hints)
+        return "".join((f"<p>{escape(head)}</p>", *tables, *(f"<p>{escape(h)}</p>" for h in hints)))
 
     def rows(self) -> list[tuple[str, ...]]:
         """The table of times, with its heads."""

@@ -8,7 +8,7 @@ from functools import partial
 from dlvm.ir import RULES, Builder, Function, Op, Value
 from dlvm.ir.decisions import may_replace
 from dlvm.ir.numerics import LICENSED, Mode, current_mode
-from dlvm.ir.rewrite import Env, followed, rebuilt, renewed
+from dlvm.ir.rewrite import Env, applied, followed, rebuilt, renewed
 from dlvm.ops import Add, Sub
 from dlvm.ops.families import Contraction
 from dlvm.opt.algebra.factors.chains import cheapest_order, everything, nothing, reordered
@@ -118,7 +118,7 @@ def _best(ledger: Ledger, op: Op, laws: Laws) -> Proposal | None:
 def _proposers(op: Op, ledger: Ledger, laws: Laws) -> Iterator[Proposer]:
     """Every law for the operation; last the order of a product, in each way of taking it apart."""
     found = laws.get(type(op), ())
-    yield from ((law, law) for law in found if law is not cheapest_order)
+    yield from ((law, partial(applied, law)) for law in found if law is not cheapest_order)
     if isinstance(op, Contraction) and cheapest_order in found:
         for opened in _ways(op, ledger):
             yield cheapest_order, partial(reordered, opened=opened)

@@ -11,8 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dlvm.base.errors import Origin
-from dlvm.ir import Function, Module, Op, Part, TensorType, Value
-from dlvm.ops import Kernel
+from dlvm.base.units import size
+from dlvm.cost import size_in_bytes, typical
+from dlvm.ir import Dim, Function, Module, Op, Part, TensorType, Value
+from dlvm.ops import Kernel, Structured
 from dlvm.ops.families import Movement
 from dlvm.opt.kernels.groups import along_rows
 from dlvm.opt.regions.inlining import keep_reachable
@@ -36,21 +38,33 @@ class Border:
     source: Origin | None
     reader: Origin | None
     why: str
+    bytes: Dim
+    """What is written and read of the value in one call of its function, in all trips of a loop."""
+
+    @property
+    def moved(self) -> str:
+        """The bytes as text, a formula where they depend on open sizes."""
+        return size(self.bytes) if isinstance(self.bytes, int) else f"{self.bytes} bytes"
 
     def __str__(self) -> str:
-        return f"{self.type} from {self.source} to {self.reader}: {self.why}"
+        return f"{self.type} from {self.source} to {self.reader}: {self.why} ({self.moved})"
 
 
 def borders(module: Module) -> list[Border]:
-    """The values that go through memory from one kernel to another, in functions that run."""
-    return [border for fn in keep_reachable.run(module).functions for border in _in_body(fn)]
+    """The values that go through memory from one kernel to another, in functions that run.
+
+    Those that move most bytes come first; for open sizes usual numbers are taken.
+    """
+    found = (border for fn in keep_reachable.run(module).functions for border in _in_body(fn, 1))
+    return sorted(found, key=lambda border: -typical(border.bytes))
 
 
-def _in_body(fn: Function) -> Iterator[Border]:
+def _in_body(fn: Function, trips: Dim) -> Iterator[Border]:
     for op in fn.ops:
         if not isinstance(op, Kernel):
+            inner = op.trips if isinstance(op, Structured) else 1
             for region in op.regions.values():
-                yield from _in_body(region)
+                yield from _in_body(region, trips * inner)
             continue
         for x, param in zip(op.xs, op.body.params, strict=True):
             written = _written(x)
@@ -58,7 +72,12 @@ def _in_body(fn: Function) -> Iterator[Border]:
             if isinstance(source, Kernel):
                 index = written.index if isinstance(written, Part) else 0
                 places = _source(source, index), _reader(op, param)
-                yield Border(x.type, *places, _why(source, op))
+                yield Border(x.type, *places, _why(source, op), _bytes(x, trips))
+
+
+def _bytes(x: Value, trips: Dim) -> Dim:
+    """The bytes that are written and read of a value in all trips."""
+    return size_in_bytes(x.type) * trips * 2
 
 
 def _written(x: Value) -> Value:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import logging
 import re
+import sys
+import threading
 
 import numpy as np
 import pytest
@@ -73,3 +76,70 @@ def test_stages_report_under_the_outermost_function(lines):
     dlvm.function(lambda x: inner(x)).compile(np.ones(2))
     names = {name for _, name, *_ in lines()}
     assert names == {"lambda"}
+
+
+class Terminal(io.StringIO):
+    """A standard error that is a terminal, and what a reader sees of it."""
+
+    def isatty(self) -> bool:
+        return True
+
+    def screens(self) -> list[str]:
+        return [text.rstrip() for text in self.getvalue().split("\r")[1:]]
+
+
+def at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    found = Terminal()
+    monkeypatch.setattr("sys.stderr", found)
+    monkeypatch.setattr(progress, "SHOWN_AFTER", 0.01)
+    monkeypatch.setattr(progress, "AGAIN", 0.01)
+    return found
+
+
+def waited(until: threading.Event) -> None:
+    with progress.compiling("drift"):
+        progress.doing("pass simplify", lambda: 3)
+        assert until.wait(20)
+
+
+def seen(terminal: Terminal) -> threading.Event:
+    """Set once the terminal shows a line."""
+    found, write = threading.Event(), terminal.write
+
+    def writing(text: str) -> int:
+        found.set()
+        return write(text)
+
+    terminal.write = writing  # type: ignore[method-assign]
+    return found
+
+
+def test_a_terminal_shows_the_stage_on_one_line_that_is_erased(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    terminal = at_a_terminal(monkeypatch)
+    waited(seen(terminal))
+    first, *_, last = terminal.screens()
+    assert re.fullmatch(r"compiling drift: pass simplify, \d+ s", first) and last == ""
+    assert "\n" not in terminal.getvalue()
+    erased = terminal.getvalue().split("\r")[-2]
+    assert erased == " " * len(first)
+    assert "dlvm progress" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_a_short_compile_a_file_and_a_variable_show_no_line(monkeypatch: pytest.MonkeyPatch):
+    terminal = at_a_terminal(monkeypatch)
+    monkeypatch.setattr(progress, "SHOWN_AFTER", 20.0)
+    with progress.compiling("drift"):
+        progress.doing("pass simplify", lambda: 3)
+    assert terminal.getvalue() == ""
+    assert progress.shows_line()
+    monkeypatch.setenv("DLVM_PROGRESS", "0")
+    assert not progress.shows_line()
+    monkeypatch.delenv("DLVM_PROGRESS")
+    monkeypatch.setattr(terminal, "isatty", lambda: False)
+    assert not progress.shows_line()
+    monkeypatch.setitem(sys.modules, "ipykernel", sys)
+    assert progress.shows_line()
+    monkeypatch.setattr("sys.stderr", None)
+    assert not progress.shows_line()

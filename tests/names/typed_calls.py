@@ -101,9 +101,9 @@ OPTIONS = (
         "'sm_90a'",
     ),
     Script(
-        "from dlvm.cli.inputs import sizes_of\nsizes_of(['B'])",
+        "from dlvm.cli.naming import sizes_of\nsizes_of(['B'])",
         "write --size (.*)",
-        "from dlvm.cli.inputs import sizes_of\nsizes_of(['{0}'])['B']",
+        "from dlvm.cli.naming import sizes_of\nsizes_of(['{0}'])['B']",
         "64",
     ),
     Script(
@@ -306,6 +306,14 @@ ARGUMENTS = (
         r"pass (x\.detach.*)",
         f"{TENSOR}\nx = Tensor()\ndlvm.function(lambda x: x * 2)({{0}})",
         "2 * X",
+    ),
+    Script(
+        "dlvm.testing.assert_law(len)",
+        r"with @(dlvm\.ir\.rewrite)$",
+        "Tanh = dlvm.ops.Tanh\n"
+        "law = {0}(Tanh, example=lambda x: Tanh(x), given=('f[N]',))(lambda op: -(-op))\n"
+        "[dlvm.testing.assert_law(law), dlvm.ir.RULES[Tanh].pop().name][0]",
+        "'only drawn'",
     ),
 )
 """Arguments of staged functions and of losses."""

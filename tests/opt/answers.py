@@ -23,7 +23,8 @@ def bits(array: Array) -> Any:
 
 
 def assert_same(before: Sequence[Array], after: Sequence[Array]) -> None:
-    assert [bits(a) for a in before] == [bits(a) for a in after]
+    """Equal to the bit; pytest shows no values of an assertion that is in no test file."""
+    assert [bits(a) for a in before] == [bits(a) for a in after], f"{before} are not {after}"
 
 
 def assert_close(before: Sequence[Array], after: Sequence[Array]) -> None:

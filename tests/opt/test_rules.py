@@ -10,6 +10,7 @@ is defined; each of them must differ from its left side on some special value, o
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from dataclasses import replace
 from typing import Any
@@ -42,7 +43,7 @@ from dlvm.ir.sizes import dims
 from dlvm.ops import Add, Div, Elementwise, Mul, Neg, Sqrt, Sub
 from dlvm.opt import rearrange, simplify, simplify_finite
 from dlvm.passes import Pass, run
-from dlvm.trust.laws import given_type
+from dlvm.trust.laws import given_type, shown
 
 from .answers import assert_same
 from .building import parameter_type
@@ -132,7 +133,11 @@ def prove(rule: Rule, draw: Any) -> None:
         arrays = [real(p.type, sizes, low, rng) for p in params]
     else:
         arrays = [values(p.type, sizes, rule, rng) for p in params]
-    compare(rule, *(m.verify().run("f", *arrays) for m in both), rounds)
+    answers = [m.verify().run("f", *arrays) for m in both]
+    try:
+        compare(rule, *answers, rounds)
+    except Broken as broken:
+        raise Broken(f"{broken}\n{shown(*both, arrays, [a for (a,) in answers])}") from None
 
 
 def rounded(op: Op) -> bool:
@@ -328,5 +333,25 @@ def test_a_wrong_law_is_caught(name: str):
     def attempt(data: Any) -> None:
         prove(WRONG[name], data.draw)
 
-    with pytest.raises(Broken):
+    with pytest.raises(Broken) as caught:
         attempt()
+    said = str(caught.value)
+    assert said.count(" side\n") == 2 * ("where %" in said)
+    assert ("the left side is " in said) or RIGHT_AWAY.search(said), said
+
+
+RIGHT_AWAY = re.compile("does not fire on|into bool|is no mul")
+"""What is refused before any number is drawn."""
+
+
+def test_a_law_that_is_refused_shows_both_sides_and_what_they_give():
+    @settings(max_examples=60, derandomize=True, database=None, phases=[Phase.generate])
+    @given(data=st.data())
+    def attempt(data: Any) -> None:
+        prove(WRONG["a claim to keep the sign of zero"], data.draw)
+
+    with pytest.raises(
+        Broken, match=r"(?s)left side.*= add %1, %x0.*right side\n    return %x0"
+    ) as caught:
+        attempt()
+    assert re.search(r"the left side is .*\n  the right side is ", str(caught.value))

@@ -34,6 +34,9 @@ def broken(op: Sub):
     raise KeyError("gone")
 
 
+broken.__module__ = "dlvm.opt"  # as if it were dlvm's own; one from outside is told at its line
+
+
 def swapped(op: Sub):
     """x y - z = z - x y, which is wrong."""
     return Sub(op.y, op.x) if isinstance(op.x, Mul) and not isinstance(op.y, Mul) else None

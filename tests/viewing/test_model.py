@@ -110,7 +110,7 @@ def test_refused_fusions_have_reasons_and_lines(data: Any):
     assert data["refused"]
     for refused in data["refused"]:
         assert refused["why"] and reached(data, refused["group"])
-    text = "{type} from {source} to {reader}: {why}".format
+    text = "{type} from {source} to {reader}: {why} ({moved})".format
     _ = step.compile(*ARGUMENTS)
     assert [text(**refused) for refused in data["refused"]] == list(step.explain().refused)
 

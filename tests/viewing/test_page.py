@@ -153,13 +153,14 @@ def test_search_finds_lines_and_escape_forgets_it(made: str, tmp_path: Path):
     code = """
       choose("#from", "kernels"); choose("#to", "asm"); press("/");
       const focused = document.activeElement.id; type("#search", "TANH");
-      const out = [focused, text("#before .found"), $("#told").textContent];
+      const out = [focused, text("#before .found"), $("#told").textContent, text("#source .found")];
       press("Escape"); return [...out, all(".found").length, $("#search").value];
     """
-    focused, found, told, none, empty = after(made, code, tmp_path)
+    focused, found, told, source, none, empty = after(made, code, tmp_path)
     assert focused == "search"
     assert found and all("tanh" in line for line in found)
-    assert re.fullmatch(rf"found in {len(found)} and \d+ lines", told)
+    assert source and all("tanh" in line for line in source)
+    assert re.fullmatch(rf"found in {len(found)} and \d+ lines, {len(source)} of the source", told)
     assert (none, empty) == (0, "")
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any, ClassVar, cast
 
+from dlvm.base.html import table
 from dlvm.dsl.trace.operands import known_dtype
 from dlvm.tree import equal
 
 WIDTH = 100
 """Characters up to which a layer is one line."""
+MOST = 100
+"""Layers that a table shows."""
 
 
 class Layer:
@@ -37,6 +42,43 @@ class Layer:
         parts = [f"{f.name}={_shown(getattr(self, f.name))}" for f in fields(given)]
         return _joined(f"{type(self).__name__}(", parts, ")")
 
+    def _repr_html_(self) -> str:
+        """A table for notebooks: each layer, its own parameters, and how many are in it."""
+        rows = [*_rows("", self)]
+        left_out = len(rows) - MOST
+        more = [(f"and {left_out:,} more layers", "", "")] if left_out > 0 else []
+        return table([("layer", "parameters", "count"), *rows[:MOST], *more])
+
+
+def _rows(path: str, node: Any) -> Iterator[tuple[str, str, str]]:
+    """The rows of the layers in a tree, each after the one that holds it."""
+    parts = [*_parts(node)]
+    if isinstance(node, Layer):
+        own = ", ".join(f"{word}: {_shown(x)}" for word, x in parts if _is_array(x))
+        yield f"{path} {type(node).__name__}".strip(), own, f"{_count(node):,}"
+    for word, x in parts:
+        yield from _rows(f"{path}.{word}".lstrip("."), x)
+
+
+def _parts(node: Any) -> Iterator[tuple[str, Any]]:
+    """The named parts of a layer, or those of a tuple, list or dict."""
+    if isinstance(node, Layer):
+        given: Any = node
+        yield from ((f.name, getattr(node, f.name)) for f in fields(given))
+    elif isinstance(node, dict):
+        yield from ((str(word), x) for word, x in cast("dict[Any, Any]", node).items())
+    elif isinstance(node, tuple | list):
+        yield from ((str(i), x) for i, x in enumerate(cast("Any", node)))
+
+
+def _count(node: Any) -> int:
+    """How many numbers are in the arrays of a tree."""
+    return math.prod(node.shape) if _is_array(node) else sum(_count(x) for _, x in _parts(node))
+
+
+def _is_array(x: Any) -> bool:
+    return hasattr(x, "dtype") and hasattr(x, "shape")
+
 
 def _shown(x: Any) -> str:
     if isinstance(x, tuple | list):
@@ -48,7 +90,7 @@ def _shown(x: Any) -> str:
     if isinstance(x, dict):
         words = cast("dict[Any, Any]", x)
         return _joined("{", [f"{word!r}: {_shown(v)}" for word, v in words.items()], "}")
-    if hasattr(x, "dtype") and hasattr(x, "shape"):
+    if _is_array(x):
         return f"{known_dtype(x.dtype)}[{','.join(map(str, x.shape))}]"
     return getattr(x, "__name__", None) or repr(x)
 

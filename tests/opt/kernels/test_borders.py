@@ -102,6 +102,23 @@ def test_of_many_the_first_are_shown_unless_all_are_asked_for():
     assert refused[shown - 1] in text and refused[shown] not in text
 
 
+def test_what_moves_most_bytes_is_the_first_and_trips_of_a_loop_count():
+    def f(x, w, big):
+        small = dlvm.scan(lambda c, _: (np.tanh(np.tanh(c) @ w) @ w.T, None), x, None, length=3)[0]
+        return small, np.tanh(big @ big) @ big
+
+    staged = dlvm.function(f)
+    args = np.ones((4, 2)), np.ones((2, 2)), np.ones((30, 30))
+    found = borders(staged.compile(*args).road.kernels)
+    moved = [border.bytes for border in found]
+    assert moved == sorted(moved, reverse=True) and moved[0] == 2 * 30 * 30 * 8
+    assert moved[-1] == 2 * 4 * 2 * 8 * 3
+    assert str(found[0]).endswith("(14.1 KiB)")
+    opened = dlvm.function(into_a_product).compile(dlvm.spec("f32[N,5]"), W)
+    (border,) = borders(opened.road.kernels)
+    assert "N" in border.moved and border.moved.endswith(" bytes")
+
+
 def test_guards_are_shown_by_names():
     staged = dlvm.function(into_a_product)
     staged(X, W)
