@@ -144,7 +144,8 @@ class Road:
         before, memory = self.optimized, self.options.memory
 
         def fuse(module: Module) -> Module:
-            return self._timed("fuse", lambda: passes.run(module, kernels()))
+            pipeline = kernels(parallel=is_gpu(self.options.target))
+            return self._timed("fuse", lambda: passes.run(module, pipeline))
 
         with numerics(self.options.numerics):
             return fuse(before) if memory is None else fitted(before, memory, fuse)

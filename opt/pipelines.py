@@ -16,6 +16,9 @@ from dlvm.opt.laws.markers import forget, pass_stops
 from dlvm.opt.laws.overlaps import open_overlaps
 from dlvm.opt.laws.simplification import fold_constants, simplify, simplify_finite
 from dlvm.opt.laws.softmax import open_softmax
+from dlvm.opt.parallel.scans import cut_scans
+from dlvm.opt.parallel.scatters import sort_scatters
+from dlvm.opt.parallel.sorts import merge_sorts
 from dlvm.opt.recompute.ordering import order
 from dlvm.opt.recompute.weighing import weigh_recomputation
 from dlvm.opt.regions.branches import propagate, select_branches
@@ -71,6 +74,9 @@ KERNELS: tuple[Pass, ...] = (
     order,
 )
 
+PARALLEL: tuple[Pass, ...] = (sort_scatters, merge_sorts, cut_scans)
+"""Before kernels are made for a GPU: what would be long loops of one thread."""
+
 DEFAULT: tuple[Pass, ...] = (*MEANING, *KERNELS)
 
 
@@ -79,9 +85,9 @@ def meaning() -> tuple[Pass, ...]:
     return extended(MEANING)
 
 
-def kernels() -> tuple[Pass, ...]:
-    """``KERNELS`` with the passes that were inserted."""
-    return extended(KERNELS)
+def kernels(parallel: bool = False) -> tuple[Pass, ...]:
+    """``KERNELS`` with the passes that were inserted, behind ``PARALLEL`` where that is wanted."""
+    return extended((*PARALLEL, *KERNELS) if parallel else KERNELS)
 
 
 def default() -> tuple[Pass, ...]:

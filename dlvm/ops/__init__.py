@@ -31,6 +31,7 @@ from .arrays.running import (
 )
 from .arrays.scattering import Exchange, ScatterMax, ScatterMin, ScatterMul, ScatterSet
 from .arrays.sections import Concat, Pad, Slice, Update
+from .arrays.segments import SegmentedFold
 from .arrays.sums import Broadcast, Sum, spread
 from .elements.assumptions import Assume
 from .elements.bits import IntegerPower, ShiftLeft, ShiftRight
@@ -243,6 +244,7 @@ __all__ = [
     "ScatterSet",
     "Schur",
     "SearchSorted",
+    "SegmentedFold",
     "Select",
     "ShiftLeft",
     "ShiftRight",

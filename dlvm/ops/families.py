@@ -221,6 +221,16 @@ class Running(RunningFields, Op):
         """The result at a state."""
         raise _unstated(self)
 
+    def over_chunks(self, xs: tuple[Value, ...], own: Value, axis: int) -> tuple[Value, ...]:
+        """Operands of the same scan over chunks, at the end of each: from what ``xs`` are in chunks
+        along ``axis``, and the scan of each chunk by itself.
+        """
+        return (own,)
+
+    def joined(self, before: Value, own: Value, xs: tuple[Value, ...], axis: int) -> Value:
+        """The scan in a chunk, from what chunks before it came to."""
+        raise _unstated(self)
+
 
 class Ordering(Op):
     """Compares the elements along the last axis with one another; a kernel has a row of them."""

@@ -24,19 +24,20 @@ def write_windows(pull: Pull, ops: Sequence[Update], buffer: Buffer) -> None:
 
 
 def write_at_indices(pull: Pull, op: Scatter, buffer: Buffer, beside: Buffer | None) -> None:
-    """In the order of the indices; vectors only along what follows the indexed axis.
+    """In the order of the indices; what stands before and behind the indexed axis is independent.
 
     What an exchange found there goes into a buffer ``beside``, if somebody wants it.
     """
     nest, shape, axis = pull.nest, op.updates.shape, op.axis
     after = axis + op.indices.type.rank - op.batch
     with (
-        nest.loops(shape, range(after), "serial") as outer,
+        nest.loops(shape, range(axis), "parallel") as outer,
+        nest.loops(shape, range(axis, after), "serial") as along,
         nest.loops(shape, range(after, len(shape)), "parallel") as inner,
     ):
         if isinstance(op, Exchange) and op.reverse:
-            outer = tuple(n - 1 - i for n, i in zip(shape, outer, strict=False))
-        index = (*outer, *inner)
+            along = tuple(n - 1 - i for n, i in zip(shape[axis:], along, strict=False))
+        index = (*outer, *along, *inner)
         raw = pull.element(op.indices, At((*index[: op.batch], *index[axis:after])))
         spot, inside = pull.resolve(op, raw, ())
         at = flatten((*index[:axis], spot, *index[after:]), op.x.shape)

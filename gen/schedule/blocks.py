@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from dlvm.base.errors import UserError
 from dlvm.gen.loops.index import step_of
 from dlvm.gen.loops.statements import (
     WARP,
@@ -42,6 +43,7 @@ from .transforms.gpu.parts import Parts
 from .transforms.gpu.stages import Stages
 from .transforms.gpu.tiles import product_of
 from .transforms.gpu.transpose import SIDE, Transpose, transposed_loads
+from .transforms.interchange import Interchange
 from .transforms.split import Split
 from .transforms.unroll import Unroll
 from .transforms.vectorize import Vectorize, holds_no_lanes
@@ -81,7 +83,7 @@ class GpuPlanner:
 def prepared(kernel: LoopKernel) -> tuple[list[Transform], LoopKernel]:
     """Long folds and products in two stages, rows that are read once: the steps, and the loops."""
     done: list[Transform] = []
-    for rule in (_of_kernel(Parts), _of_kernel(Stages), kept, _of_kernel(Deal)):
+    for rule in (_outward, _of_kernel(Parts), _of_kernel(Stages), kept, _of_kernel(Deal)):
         steps = [*rule(kernel)]
         kernel = apply(kernel, steps)
         done += steps
@@ -96,6 +98,20 @@ def _of_kernel(step: type[OfKernel]) -> Callable[[LoopKernel], Iterator[Transfor
             yield step(WHOLE)
 
     return rule
+
+
+def _outward(kernel: LoopKernel) -> Iterator[Interchange]:
+    """Loops whose turns are lanes come out of loops whose turns are in order, as updates are."""
+    for loop in statements(kernel.body):
+        inner = [s for s in loop.body if isinstance(s, Loop)] if isinstance(loop, Loop) else []
+        if isinstance(loop, Loop) and loop.kind == "serial" and len(inner) == 1:
+            for _ in nested(inner[0]) if inner[0].kind == "parallel" else ():
+                step = Interchange(loop.var)
+                try:
+                    kernel = apply(kernel, [step])
+                except UserError:
+                    break
+                yield step
 
 
 UNPROVEN = ("tiles", "transpose")

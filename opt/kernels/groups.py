@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from dlvm.ir import Dim, Op, Value
-from dlvm.ops import Broadcast
+from dlvm.ops import Broadcast, Gather
 from dlvm.ops.families import Elementwise, Reduction, Running, rearranges
 
 MOST_OPS = 200
@@ -168,6 +168,8 @@ def fits(op: Op, operands: Sequence[Operand], group: Shared) -> str | None:
         return "frame" if _runs_along(op, operands, group) else None
     if isinstance(op, Reduction):
         return "row" if family == "loops" and _reduces(op, operands, group) else None
+    if isinstance(op, Gather):
+        return "frame" if _picks_each(op, operands, group) else None
     if not isinstance(op, Elementwise):
         return None
     shape = op.result_types[0].shape
@@ -175,6 +177,14 @@ def fits(op: Op, operands: Sequence[Operand], group: Shared) -> str | None:
         return "frame"
     row = None if group.axes is None else without(group.frame, group.axes)
     return "row" if shape == row and all(_at_row(o, group) for o in operands) else None
+
+
+def _picks_each(op: Gather, operands: Sequence[Operand], group: Shared) -> bool:
+    """An element is picked for each of the frame, at an index that the group computes."""
+    array, indices = operands
+    same = op.indices.shape == op.shape == group.frame and not op.may_raise
+    there = array.direct and not any(home in group.groups for home in array.homes)
+    return same and there and _at_frame(indices, group)
 
 
 def along_rows(ops: Iterable[Op]) -> bool:

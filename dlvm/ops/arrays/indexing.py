@@ -7,7 +7,7 @@ user's line, ``clip`` takes the nearest element, ``drop`` reads zero and writes 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -150,6 +150,8 @@ def _grouped(shape: tuple[int, ...], axis: int, count: int) -> tuple[int, int, i
 class Scatter(Indexed):
     """What the ways to write at indices share; each says how it combines old and new."""
 
+    word: ClassVar[str] = ""
+    """The scalar function of the old and the new element, where it is one."""
     x: Value
     indices: Value
     updates: Value
@@ -193,20 +195,20 @@ class Scatter(Indexed):
 
     def combine(self, s: Scalars[S], old: S, new: S) -> S:
         """The element at an index after an update, from the element before it."""
-        raise IRError(f"{self.name} does not say what it writes")
+        if not self.word:
+            raise IRError(f"{self.name} does not say what it writes")
+        return s.binary(self.word, old, new)
 
 
 class ScatterAdd(Scatter):
     """``x`` with ``updates`` added at the indices; repeated indices add up, in order."""
 
     name = "scatter_add"
+    word = "add"
 
     def write(self, target: Array, at: Array, rows: Array) -> None:
         """Unbuffered addition; half precision rounds after each."""
         np.add.at(target, at, rows)
-
-    def combine(self, s: Scalars[S], old: S, new: S) -> S:
-        return s.binary("add", old, new)
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         return dy[0], None, Gather(dy[0], self.indices, self.axis, self.batch, self.mode)

@@ -91,3 +91,6 @@ class CumulativeProd(Cumulative):
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         before = self if self.exclusive else self.other()
         return (before * carried_back(self, self.x, dy[0]),)
+
+    def joined(self, before: Value, own: Value, xs: tuple[Value, ...], axis: int) -> Value:
+        return before * own

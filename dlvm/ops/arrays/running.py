@@ -18,12 +18,15 @@ from dlvm.base.errors import DTypeError
 from dlvm.ir import Array, Builder, DType, TensorType, Value, splat, zeros
 from dlvm.ir.scalar import S, Scalars
 from dlvm.ops.elements.casting import Cast
-from dlvm.ops.elements.elementwise import Maximum, StopGradient
+from dlvm.ops.elements.elementwise import Maximum, Minimum, StopGradient
 from dlvm.ops.elements.logic import Equal, Less, Select
 from dlvm.ops.elements.meanings import with_zeros_in_order
+from dlvm.ops.elements.transcendental import LogAddExp
 from dlvm.ops.families import Reduction, Running, State, wide
+from dlvm.ops.literals import DimSize, Iota
 
 from .extremes import UFUNCS, Max, Min, worst
+from .movement import Broadcast
 from .reduction import LogSumExp, Sum, powers_below
 
 
@@ -102,6 +105,9 @@ class CumulativeSum(Cumulative):
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         return (CumulativeSum(dy[0], self.axis, not self.reverse, self.exclusive),)
 
+    def joined(self, before: Value, own: Value, xs: tuple[Value, ...], axis: int) -> Value:
+        return before + own
+
 
 class CumulativeExtreme(Cumulative):
     """A running extreme by the order that ``word`` says, ``max`` or ``min``."""
@@ -118,6 +124,9 @@ class CumulativeExtreme(Cumulative):
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         return (to_extremes(self, dy[0]),)
+
+    def joined(self, before: Value, own: Value, xs: tuple[Value, ...], axis: int) -> Value:
+        return (Maximum if self.word == "max" else Minimum)(before, own)
 
 
 class CumulativeMax(CumulativeExtreme):
@@ -163,6 +172,9 @@ class CumulativeLogSumExp(Cumulative):
         total, before = (LinearRecurrence(decay, own, *where, end) for end in (False, True))
         kept = carried_back(self, decay * before / total, Cast(dy[0], x.dtype))
         return (Cast(own / total * kept, self.x.dtype),)
+
+    def joined(self, before: Value, own: Value, xs: tuple[Value, ...], axis: int) -> Value:
+        return LogAddExp(before, own)
 
 
 class LinearRecurrence(Running):
@@ -211,6 +223,22 @@ class LinearRecurrence(Running):
 
     def project(self, s: Scalars[S], state: State[S]) -> S:
         return state[0]
+
+    def over_chunks(self, xs: tuple[Value, ...], own: Value, axis: int) -> tuple[Value, ...]:
+        return self._factor(xs[0], axis, False), own
+
+    def joined(self, before: Value, own: Value, xs: tuple[Value, ...], axis: int) -> Value:
+        return self._factor(xs[0], axis, self.exclusive) * before + own
+
+    def _factor(self, a: Value, axis: int, exclusive: bool) -> Value:
+        """By what an element of a chunk multiplies what came before the chunk."""
+        size = a.type.shape[axis]
+        place = Broadcast(Iota(size), a.type.shape, (axis,))
+        first = Equal(place, Broadcast(DimSize(size - 1 if self.reverse else 0), place.shape, ()))
+        start, zero = splat(1, a.type), zeros(a.type)
+        factors, own = Select(first, zero, a), Select(first, a, zero)
+        found = LinearRecurrence(factors, own, axis, self.reverse, exclusive)
+        return Select(first, start, found) if exclusive else found
 
 
 def carried_back(op: Running, a: Value, dy: Value) -> Value:

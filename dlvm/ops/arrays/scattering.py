@@ -6,7 +6,7 @@ result never depends on who comes first.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -117,13 +117,11 @@ class ScatterMul(_Numeric):
     """
 
     name = "scatter_mul"
+    word = "mul"
 
     def write(self, target: Array, at: Array, rows: Array) -> None:
         """Unbuffered multiplication."""
         np.multiply.at(target, at, rows)
-
-    def combine(self, s: Scalars[S], old: S, new: S) -> S:
-        return s.binary("mul", old, new)
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         factors = ScatterMul(splat(1, self.x.type), self.indices, self.updates, *self.where)
@@ -154,8 +152,6 @@ class ScatterMul(_Numeric):
 class _Extreme(_Numeric):
     """The extreme of old and new by ``word``; those who tie share the cotangent evenly."""
 
-    word: ClassVar[str]
-
     def write(self, target: Array, at: Array, rows: Array) -> None:
         """Unbuffered extremes; NumPy leaves open which of two zeros is kept."""
         before = target.copy()
@@ -167,9 +163,6 @@ class _Extreme(_Numeric):
             return here
 
         target[...] = with_zeros_in_order(target, rows, self.word, anywhere)
-
-    def combine(self, s: Scalars[S], old: S, new: S) -> S:
-        return s.binary(self.word, old, new)
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
         u, where = self.updates, self.where

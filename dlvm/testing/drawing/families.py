@@ -302,6 +302,15 @@ def _running(d: Draft, cls: Any) -> Op:
     return cls(*xs, d.integer(0, x.type.rank - 1), d.flag(), d.flag() and not infinite)
 
 
+@places(ops.SegmentedFold)
+def _segmented(d: Draft, cls: type[ops.SegmentedFold]) -> Op:
+    x = d.value("iu", rank=1)  # of floats nobody takes its slope
+    word = d.choose(("add", "mul", "max", "min"))
+    start = d.like(x.type.with_dtype(BOOL))
+    along = d.integer(0, x.type.rank - 1)
+    return cls(x, start, along, word, d.flag(), d.flag() and word in ("add", "mul"))
+
+
 @places(ops.Sort)
 def _sort(d: Draft, cls: type[ops.Sort]) -> Op:
     return cls(d.value(rank=1), d.flag())

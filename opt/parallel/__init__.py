@@ -1,0 +1,1 @@
+"""What thousands of threads can't do one after the other, in ordinary operations."""
