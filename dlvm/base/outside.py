@@ -22,7 +22,7 @@ LINES = 40
 
 def is_outside(function: Written) -> bool:
     """Whether a function was defined outside of dlvm."""
-    return function.__module__.partition(".")[0] != "dlvm"
+    return (function.__module__ or "").partition(".")[0] != "dlvm"
 
 
 def definition(function: Written) -> Origin | None:
