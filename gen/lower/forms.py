@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
-Word: TypeAlias = Literal["unswitch", "keep", "pieces", "group", "units", "panels"]
+Word: TypeAlias = Literal["unswitch", "keep", "pieces", "group", "units", "panels", "together"]
 FORMS: dict[Word, str] = {
     "unswitch": "one way for rows of open length that are short, and one for those that are long",
     "keep": "what is folded is written where the result will be, and read there by later sweeps",
@@ -17,6 +17,7 @@ FORMS: dict[Word, str] = {
     "group": "short rows are folded beside one another, a row in each lane",
     "units": "an operand of a product is computed in runs of elements that lie on one line",
     "panels": "rows of one matrix are factorised together, large ones by products between panels",
+    "together": "rows of one matrix are factorised together, without products",
 }
 """Each by the word of its step, and what it means."""
 

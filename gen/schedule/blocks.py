@@ -38,7 +38,7 @@ from .transforms.fuse import Fuse, nested
 from .transforms.gpu.bind import Bind
 from .transforms.gpu.block_tiles import BLOCK
 from .transforms.gpu.deal import Deal, warps_of
-from .transforms.gpu.lanes import Lanes
+from .transforms.gpu.lanes import Lanes, rewritten_buffers
 from .transforms.gpu.parts import Parts
 from .transforms.gpu.stages import Stages
 from .transforms.gpu.tiles import product_of
@@ -65,8 +65,8 @@ class GpuPlanner:
 
     @property
     def forms(self) -> tuple[str, ...]:
-        """None: they are for the vectors of one core."""
-        return ()
+        """That of factorisations, whose rows are shared by the lanes of a block."""
+        return ("together",)
 
     @staticmethod
     def of(target: Target) -> GpuPlanner:
@@ -150,6 +150,9 @@ def _blocks(body: Body, lanes: int, instructions: Mapping[DType, str]) -> Iterat
     if any(isinstance(s, Local) for s in body) and _shares(body):
         yield Lanes(WHOLE, min(lanes, WARP))  # one row, whose loops are those of its lanes
         return
+    if _works(body):
+        yield Lanes(WHOLE, lanes)  # one matrix
+        return
     for loop in [s for s in body if isinstance(s, Loop) and s.kind == "parallel"]:
         if (found := product_of((loop,))[2]) is not None:
             yield replace(tiles_of(found, instructions), loop=loop.var)
@@ -174,6 +177,8 @@ def _blocks(body: Body, lanes: int, instructions: Mapping[DType, str]) -> Iterat
             if warps > 1:
                 yield from _vectors(inside)
             yield from (Bind(name, "block"), Lanes(name, size, warps))
+        elif _works(inside) and not _many(chain):
+            yield from (Bind(name, "block"), Lanes(name, lanes))
         elif any(isinstance(s, Loop) for s in inside):
             yield from _each_in_a_lane(name, inside, min(lanes, WARP) if _few(chain) else lanes)
         else:
@@ -237,6 +242,8 @@ def is_large(chain: list[Loop]) -> bool:
     return all(s.extent >= SIDE // 2 for s in chain[-2:] if isinstance(s.extent, int))
 
 
+MANY = 1 << 14
+"""Small matrices from which on a lane takes each."""
 WIDE = 16
 """Bytes that a lane reads and writes at once."""
 
@@ -266,9 +273,26 @@ def _fits(x: Load | Store, loop: Loop, width: int) -> bool:
 
 def _shares(body: Body) -> bool:
     """Whether lanes can share loops inside: none reads from a buffer what another has written."""
+    return not rewritten_buffers(body) and _is_free(body)
+
+
+def _works(body: Body) -> bool:
+    """Whether a block works on a matrix in memory, with a barrier after what others need.
+
+    What a turn of some loop writes, a later turn reads; lanes take the loops inside.
+    """
+    steps = (s for s in body if isinstance(s, Loop) and s.kind == "serial")
+    return _is_free(body) and any(_is_free(s.body) and rewritten_buffers(s.body) for s in steps)
+
+
+def _is_free(body: Body) -> bool:
+    """Whether there are loops inside whose turns lanes can take."""
     inside = list(statements(body))
     free = any(isinstance(s, Loop) and s.kind == "parallel" for s in inside)
-    touched = list(accesses(body))
-    read = {x.memory for x in touched if isinstance(x, Load) and isinstance(x.memory, Buffer)}
-    again = any(isinstance(x, Store) and x.memory in read for x in touched)
-    return free and not again and not any(holds_no_lanes(s) for s in inside)
+    return free and not any(holds_no_lanes(s) for s in inside)
+
+
+def _many(chain: list[Loop]) -> bool:
+    """Whether there are so many matrices that a lane for each is better."""
+    count = product(tuple(s.extent for s in chain))
+    return not isinstance(count, int) or count > MANY

@@ -142,3 +142,12 @@ def test_mistakes_are_told():
     }.items():
         with pytest.raises(UserError, match=said):
             wrong()
+
+
+def test_one_array_is_of_one_group():
+    """The optimisers of other groups see nothing, and ask for nothing."""
+    for w in (np.ones((3, 4), "f4"), np.ones(3, "f4")):
+        made = optim.muon(0.1, weight_decay=0.1, adam_weight_decay=0.1)
+        alone, _ = made.update(w, made.init(w), w)
+        among, _ = made.update({"w": w}, made.init({"w": w}), {"w": w})
+        assert np.array_equal(alone, among["w"])

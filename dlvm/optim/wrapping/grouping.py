@@ -119,6 +119,8 @@ def _step(
     if len(given) != len(places):  # the error says where
         aligned("update", gradients=updates, parameters=params)
     some = None if params is None else _only(places, params)
+    if some is None and params is not None:  # one array, which is of another group
+        return updates, state
     moved, after = inner.update(_only(places, updates), state.inner_state, some, **extra)
     rows = zip(places, flatten_with_none(moved)[0], given, strict=True)
     kept = unflatten(spec, [new if there else old for there, new, old in rows])

@@ -47,7 +47,7 @@ def widths_for(work: Work, size: Dim) -> tuple[int, ...]:
     A size that is open has one level of panels, as a matrix that turns out to be small must take
     plain steps only.
     """
-    if work.kind == "serial" or (isinstance(size, int) and size <= PANEL):
+    if not work.blocked or (isinstance(size, int) and size <= PANEL):
         return ()
     return tuple(w for w in WIDTHS if w < size) if isinstance(size, int) else (PANEL,)
 

@@ -35,11 +35,13 @@ SQUARES = 128
 def factorise(pull: Pull, body: Function, targets: Mapping[Value, Buffer]) -> None:
     """The loops of the one factorisation or triangular solve of a body.
 
-    Without ``panels``, only matrices are independent: a lane of a GPU takes one of them.
+    Without ``panels`` or ``together`` only matrices are independent.
     """
     (op,) = (op for op in body.ops if isinstance(op, Factorisation))
     batch = op.operands[0].shape[:-2]
-    work = Work(pull, op, targets, "parallel" if pull.forms.take("panels") else "serial")
+    blocked = pull.forms.take("panels")
+    free = blocked or pull.forms.take("together")
+    work = Work(pull, op, targets, "parallel" if free else "serial", blocked)
     with pull.nest.loops(batch, range(len(batch)), "parallel") as line:
         match op:
             case Cholesky():

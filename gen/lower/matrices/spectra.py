@@ -95,7 +95,7 @@ def ways(work: Work, n: Dim, rotated: int) -> tuple[Scalar | bool, ...]:
 
     A lane of a GPU takes plain steps of many as well.
     """
-    most = ANY if work.kind == "serial" else PANEL
+    most = PANEL if work.blocked else ANY
     if isinstance(n, int):
         return n <= rotated, rotated < n <= most, most < n
     words, size = work.words, work.nest.size(n)

@@ -42,9 +42,15 @@ class Work:
     """What the loops of one factorisation are made with: operands, results and scratch memory."""
 
     def __init__(
-        self, pull: Pull, op: Factorisation, targets: Mapping[Value, Buffer], kind: Kind
+        self,
+        pull: Pull,
+        op: Factorisation,
+        targets: Mapping[Value, Buffer],
+        kind: Kind,
+        blocked: bool,
     ) -> None:
         self.kind: Kind = kind
+        self.blocked = blocked
         self.pull, self.nest, self.words, self.targets = pull, pull.nest, pull.words, targets
         self.dtype = op.result_types[0].dtype.compute
         self.batch = op.operands[0].shape[:-2]

@@ -24,6 +24,7 @@ from dlvm.gen.loops.statements import (
     Statement,
     Store,
     Where,
+    accesses,
     statements,
 )
 from dlvm.gen.schedule.transform import Transform, register
@@ -50,7 +51,8 @@ class Lanes(Transform):
     """``width`` lanes run each block: a parallel loop inside becomes what its lanes do.
 
     All of them compute the statements outside of such loops, and the first one stores them. Arrays
-    that several lanes touch are shared, with barriers where one needs what another wrote.
+    that several lanes touch are shared, and buffers are that are read and written, with barriers
+    where one needs what another wrote.
 
     With several ``warps`` there are ``width`` lanes in each. A parallel loop with parallel loops
     inside is then one over what warps do, whose lanes share the loops inside; all lanes of the
@@ -77,12 +79,15 @@ class Lanes(Transform):
                 raise self.refused("only one lane can run the statements in the block")
             if isinstance(s, Loop) and s.kind not in ("parallel", "serial", "vector"):
                 raise self.refused(f"the turns of {s.var} are {s.kind} already")
-        shared = _shared(loop.body)
+        shared, worked_on = _shared(loop.body), rewritten_buffers(loop.body)
         arrays = (replace(s, shared=True) for s in shared)
+        if self.warps > 1 and worked_on:
+            raise self.refused("several warps read what others write to memory")
         if self.warps > 1:
             return (replace(loop, body=(*arrays, self._in_warps(loop, shared))),)
         lane = f"{loop.var}.lane"
-        team = _Team(symbol(lane), self.width, {s.name for s in shared})
+        names = {s.name for s in shared} | {b.name for b in worked_on}
+        team = _Team(symbol(lane), self.width, names)
         body = team.body(loop.body).body
         return (replace(loop, body=(*arrays, Loop(lane, self.width, "lane", body))),)
 
@@ -95,6 +100,13 @@ class Lanes(Transform):
         body = _Team(at, self.width * self.warps, names, warps).body(loop.body).body
         own = (replace(s, shared=True) for s in _shared_by_warps(loop.body))
         return Loop(warp, self.warps, "lane", (*own, Loop(lane, self.width, "lane", body)))
+
+
+def rewritten_buffers(body: Body) -> set[Buffer]:
+    """The buffers that are read, and written, so that lanes must wait for one another."""
+    touched = [x for x in accesses(body) if isinstance(x.memory, Buffer)]
+    read = {x.memory for x in touched if isinstance(x, Load)}
+    return {x.memory for x in touched if isinstance(x, Store) and x.memory in read}  # type: ignore[misc]
 
 
 def _is_of_warps(s: Statement) -> bool:
