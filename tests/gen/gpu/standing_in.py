@@ -23,7 +23,7 @@ NAMES = {
 CONTEXT = 77
 WITHOUT_CONTEXT = {
     *("cuInit", "cuDeviceGet", "cuDeviceGetName", "cuDeviceGetAttribute"),
-    *("cuDevicePrimaryCtxRetain", "cuGetErrorName", "cuEventDestroy_v2"),
+    *("cuDevicePrimaryCtxRetain", "cuGetErrorName", "cuEventDestroy_v2", "cuDriverGetVersion"),
 }
 """Functions that a thread calls whatever its context is."""
 HANDLES = 1 << 40
@@ -88,6 +88,7 @@ class StandIn:
         self.kernels = Kernels(self.memory)
         self.learn = self.kernels.learn
         self.modules, self.functions, self.events, self.faults = {}, {}, {}, {}
+        self.graphs, self.captured = {}, None
         self.thread = threading.local()
 
     def __getattr__(self, name):
@@ -121,7 +122,10 @@ class StandIn:
         name.value = b"NVIDIA Stand-In"
 
     def _cuDeviceGetAttribute(self, value, which, device):
-        value._obj.value = self.capability[which - 75]
+        value._obj.value = dict(zip((75, 76), self.capability, strict=True)).get(which, 1)
+
+    def _cuDriverGetVersion(self, version):
+        version._obj.value = 13000
 
     def _cuDevicePrimaryCtxRetain(self, context, device):
         context._obj.value = CONTEXT
@@ -154,6 +158,13 @@ class StandIn:
     def _on(self, stream):
         assert stream.value == 55
 
+    def _asked(self, work):
+        """Work for the device: now, or whenever the graph runs that is captured."""
+        if self.captured is None:
+            work()
+        else:
+            self.captured.append(work)
+
     def _cuMemcpyHtoDAsync(self, target, source, count, stream):
         self._on(stream)
         self._cuMemcpyHtoD(target, source, count)
@@ -164,7 +175,7 @@ class StandIn:
 
     def _cuMemcpyDtoDAsync(self, target, source, count, stream):
         self._on(stream)
-        self._cuMemcpyDtoD(target, source, count)
+        self._asked(lambda: self._cuMemcpyDtoD(target, source, count))
 
     def _cuModuleLoadDataEx(self, module, text, count, options, values):
         assert (count, list(options)) == (2, [5, 6])
@@ -188,10 +199,30 @@ class StandIn:
         ptx, name = self.functions[function.value]
         count = self.kernels.parameters(ptx, name)
         words = [ctypes.c_int64.from_address(places[i]).value for i in range(count)]
-        self.kernels.launch(ptx, name, bx, tx, words)
+        self._asked(lambda: self.kernels.launch(ptx, name, bx, tx, words))
 
     def _cuStreamSynchronize(self, stream):
-        pass
+        assert self.captured is None, "a stream that is captured is not waited for"
+
+    def _cuStreamCreate(self, stream, flags):
+        stream._obj.value = 55
+
+    def _cuStreamBeginCapture(self, stream, mode):
+        self._on(stream)
+        self.captured = []
+
+    def _cuStreamEndCapture(self, stream, graph):
+        graph._obj.value = HANDLES + 4000 + len(self.graphs)
+        self.graphs[graph._obj.value], self.captured = self.captured, None
+
+    def _cuGraphInstantiateWithFlags(self, ready, graph, flags):
+        assert flags.value == 0
+        ready._obj.value = graph.value
+
+    def _cuGraphLaunch(self, ready, stream):
+        self._on(stream)
+        for work in self.graphs[ready.value]:
+            work()
 
     def _cuEventCreate(self, event, flags):
         event._obj.value = HANDLES + 3000 + len(self.events)
