@@ -245,11 +245,16 @@ def library() -> Any:
 
 
 @cache
-def driver(stream: int = 0) -> Driver:
-    """The first GPU of this process, on one of its streams."""
+def driver(stream: int, ordinal: int) -> Driver:
+    """A GPU of this process by its number, on one of its streams."""
     try:
-        return Driver(library(), stream=stream)
+        return Driver(library(), ordinal, stream)
     except DriverError as error:
+        if ordinal:
+            raise UserError(
+                f"NVIDIA's driver found no GPU {ordinal} ({error.message})",
+                remedy="name a GPU that nvidia-smi lists",
+            ) from None
         raise UserError(
             f"NVIDIA's driver found no GPU ({error.message})",
             remedy="run it on a machine with a GPU; the stage ptx shows its code on any other",

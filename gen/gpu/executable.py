@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from dlvm.base.elsewhere import Lent
+from dlvm.base.elsewhere import Elsewhere, Lent
 from dlvm.base.errors import UserError
 from dlvm.gen.loops.status import WORDS, error_of
 from dlvm.gen.program.coalesce import coalesce
@@ -127,10 +127,13 @@ class DeviceExecutable:
     def _given(self, arrays: Sequence[Any], device: Device) -> list[DeviceArray]:
         """The arguments in memory of the device, copies of those that may be overwritten."""
         found: list[DeviceArray] = []
-        for view, x in zip(self.program.params, arrays, strict=True):
+        for i, (view, x) in enumerate(zip(self.program.params, arrays, strict=True)):
             if isinstance(x, DeviceArray) and x.block.device is device:
                 found.append(x)
-            elif isinstance(x, Lent):
+                continue
+            if isinstance(x, Elsewhere):
+                _check_place(x, device, self.module, i)
+            if isinstance(x, Lent):
                 type_ = view.type.with_shape(x.shape)
                 overwritten = view.storage in self.program.donated
                 found.append(_aligned(DeviceArray.lent(x, type_, device, overwritten)))
@@ -254,6 +257,18 @@ def _apart(arrays: Sequence[DeviceArray]) -> bool:
 
 def _bytes(type_: TensorType) -> int:
     return cast(int, type_.size) * type_.dtype.bytes
+
+
+def _check_place(x: Elsewhere, device: Device, module: Module, i: int) -> None:
+    """An error for an argument on another GPU, whose address means something else here."""
+    here = device.place[1]
+    if x.ordinal not in (None, here):
+        name = module.main.params[i].name
+        raise UserError(
+            f"{name}: expected an array on GPU {here}, where the function runs, found one on GPU"
+            f" {x.ordinal}",
+            remedy=f"copy the array to GPU {here}, or name GPU {x.ordinal} in the target",
+        )
 
 
 def _aligned(x: DeviceArray) -> DeviceArray:

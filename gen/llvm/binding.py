@@ -98,7 +98,7 @@ def _passes(target: Target) -> tuple[binding.ModulePassManager, binding.PassBuil
 
 
 def assembly(text: str, target: Target) -> str:
-    """The machine code of a module, as text; made once for all processes.
+    """The machine code of a module, as text; that for a GPU is made once for all processes.
 
     LLVM takes the name of an intrinsic that it does not know for a function of somebody else's.
     """
@@ -109,7 +109,8 @@ def assembly(text: str, target: Target) -> str:
             raise CompilerError(f"PTX calls a function that is not there:\n{found}")
         return found.encode()
 
-    return remembered(_key("assembly", text, target), make).decode()
+    key = _key("assembly", text, target) if target.capability else None
+    return remembered(key, make).decode()
 
 
 def _key(kind: str, text: str, target: Target, *more: str) -> str | None:

@@ -16,6 +16,7 @@ from dlvm.gen.gpu.emulator.machine import emulated
 
 NAMES = {
     2: b"CUDA_ERROR_OUT_OF_MEMORY",
+    101: b"CUDA_ERROR_INVALID_DEVICE",
     218: b"CUDA_ERROR_INVALID_PTX",
     500: b"CUDA_ERROR_NOT_FOUND",
     700: b"CUDA_ERROR_ILLEGAL_ADDRESS",
@@ -82,8 +83,8 @@ class StandIn:
 
     capability = 9, 0
 
-    def __init__(self, room=1 << 30):
-        self.calls, self.room = [], room
+    def __init__(self, room=1 << 30, devices=1):
+        self.calls, self.room, self.devices = [], room, devices
         self.memory = Memories()
         self.kernels = Kernels(self.memory)
         self.learn = self.kernels.learn
@@ -99,7 +100,8 @@ class StandIn:
         def call(*arguments):
             if name != "cuCtxSetCurrent":
                 self.calls.append(name)
-                own = name in WITHOUT_CONTEXT or getattr(self.thread, "context", None) == CONTEXT
+                ours = range(CONTEXT, CONTEXT + self.devices)
+                own = name in WITHOUT_CONTEXT or getattr(self.thread, "context", None) in ours
                 assert own, f"{name} in another context"
             assert all(x < 1 << 31 for x in arguments if isinstance(x, int)), "ctypes cuts it off"
             if name in self.faults:
@@ -115,6 +117,8 @@ class StandIn:
         assert flags == 0
 
     def _cuDeviceGet(self, device, ordinal):
+        if ordinal >= self.devices:
+            return 101
         device._obj.value = ordinal
 
     def _cuDeviceGetName(self, name, size, device):
@@ -128,7 +132,7 @@ class StandIn:
         version._obj.value = 13000
 
     def _cuDevicePrimaryCtxRetain(self, context, device):
-        context._obj.value = CONTEXT
+        context._obj.value = CONTEXT + device.value
 
     def _cuCtxSetCurrent(self, context):
         self.thread.context = context.value
