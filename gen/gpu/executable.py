@@ -30,6 +30,7 @@ from .arrays import Block, DeviceArray
 from .choosing import current
 from .device import Device, DeviceCode, KernelCode
 from .execution import DeviceActivation, Shared
+from .graphs import Captures, Graphs, is_straight
 from .layout import MOST, Layout
 from .nvptx import block_size, emit_gpu_kernel, grid_size
 from .phases import phases
@@ -70,7 +71,8 @@ class DeviceExecutable:
         kept = self.kept.get(device) or self._kept(device)
         addresses = [known[s].block.address for s in layout.given]
         if not self.fails:
-            shared = Shared(device, self.code, kept.addresses, kept.status.address, False)
+            told = kept.addresses, kept.status.address, False, kept.graphs
+            shared = Shared(device, self.code, *told)
             DeviceActivation(layout, shared, addresses).run()
         else:
             self._watched(layout, device, kept, addresses)
@@ -103,7 +105,7 @@ class DeviceExecutable:
     ) -> None:
         """A run whose status is read at its end; an error if it says one."""
         status = kept.clear.pop() if kept.clear else _status(device)
-        shared = Shared(device, self.code, kept.addresses, status.address, True)
+        shared = Shared(device, self.code, kept.addresses, status.address, True, kept.graphs)
         DeviceActivation(layout, shared, addresses).run()
         if not shared.words[0]:
             device.read(status.address, shared.words)
@@ -149,7 +151,10 @@ class DeviceExecutable:
         for block, array in zip(blocks, arrays, strict=True):
             device.write(block.address, array)
         addresses = tuple(b.address for b in blocks)
-        return self.kept.setdefault(device, Kept(blocks, addresses, Block(device, STATUS.nbytes)))
+        status, graphs = Block(device, STATUS.nbytes), None
+        if isinstance(device, Captures) and is_straight(self.program):
+            graphs = Graphs(device, ", ".join(f"@{name}" for name in [*self.code.kernels][:4]))
+        return self.kept.setdefault(device, Kept(blocks, addresses, status, graphs))
 
 
 @dataclass(frozen=True)
@@ -163,6 +168,7 @@ class Kept:
     constants: Sequence[Block]
     addresses: tuple[int, ...]
     status: Block
+    graphs: Graphs | None = None
     clear: list[Block] = field(default_factory=list[Block])
 
 

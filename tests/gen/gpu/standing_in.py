@@ -5,6 +5,7 @@ through the pointers that a launch is given. Which kernels a text of PTX holds i
 """
 
 import ctypes
+import itertools
 import re
 import threading
 import time
@@ -25,6 +26,7 @@ CONTEXT = 77
 WITHOUT_CONTEXT = {
     *("cuInit", "cuDeviceGet", "cuDeviceGetName", "cuDeviceGetAttribute"),
     *("cuDevicePrimaryCtxRetain", "cuGetErrorName", "cuEventDestroy_v2", "cuDriverGetVersion"),
+    "cuGraphExecDestroy",
 }
 """Functions that a thread calls whatever its context is."""
 HANDLES = 1 << 40
@@ -89,7 +91,8 @@ class StandIn:
         self.kernels = Kernels(self.memory)
         self.learn = self.kernels.learn
         self.modules, self.functions, self.events, self.faults = {}, {}, {}, {}
-        self.graphs, self.captured = {}, None
+        self.graphs, self.captured, self.streams = {}, {}, {55}
+        self.numbers = itertools.count(4000)
         self.thread = threading.local()
 
     def __getattr__(self, name):
@@ -160,14 +163,14 @@ class StandIn:
         self._move(target, source, count, (target, source))
 
     def _on(self, stream):
-        assert stream.value == 55
+        assert stream.value in self.streams
 
-    def _asked(self, work):
-        """Work for the device: now, or whenever the graph runs that is captured."""
-        if self.captured is None:
-            work()
+    def _asked(self, work, stream):
+        """Work for the device: now, or whenever the graph runs that the stream captures."""
+        if stream.value in self.captured:
+            self.captured[stream.value].append(work)
         else:
-            self.captured.append(work)
+            work()
 
     def _cuMemcpyHtoDAsync(self, target, source, count, stream):
         self._on(stream)
@@ -179,7 +182,7 @@ class StandIn:
 
     def _cuMemcpyDtoDAsync(self, target, source, count, stream):
         self._on(stream)
-        self._asked(lambda: self._cuMemcpyDtoD(target, source, count))
+        self._asked(lambda: self._cuMemcpyDtoD(target, source, count), stream)
 
     def _cuModuleLoadDataEx(self, module, text, count, options, values):
         assert (count, list(options)) == (2, [5, 6])
@@ -203,28 +206,38 @@ class StandIn:
         ptx, name = self.functions[function.value]
         count = self.kernels.parameters(ptx, name)
         words = [ctypes.c_int64.from_address(places[i]).value for i in range(count)]
-        self._asked(lambda: self.kernels.launch(ptx, name, bx, tx, words))
+        self._asked(lambda: self.kernels.launch(ptx, name, bx, tx, words), stream)
 
     def _cuStreamSynchronize(self, stream):
-        assert self.captured is None, "a stream that is captured is not waited for"
+        assert stream.value not in self.captured, "a stream that is captured is not waited for"
 
     def _cuStreamCreate(self, stream, flags):
-        stream._obj.value = 55
+        stream._obj.value = HANDLES + next(self.numbers)
+        self.streams.add(stream._obj.value)
+
+    def _cuStreamDestroy(self, stream):
+        self.streams.remove(stream.value)
 
     def _cuStreamBeginCapture(self, stream, mode):
         self._on(stream)
-        self.captured = []
+        self.captured[stream.value] = []
 
     def _cuStreamEndCapture(self, stream, graph):
-        graph._obj.value = HANDLES + 4000 + len(self.graphs)
-        self.graphs[graph._obj.value], self.captured = self.captured, None
+        graph._obj.value = HANDLES + next(self.numbers)
+        self.graphs[graph._obj.value] = self.captured.pop(stream.value)
 
     def _cuGraphInstantiateWithFlags(self, ready, graph, flags):
         assert flags.value == 0
-        ready._obj.value = graph.value
+        ready._obj.value = HANDLES + next(self.numbers)
+        self.graphs[ready._obj.value] = self.graphs[graph.value]
+
+    def _cuGraphDestroy(self, graph):
+        del self.graphs[graph.value]
+
+    _cuGraphExecDestroy = _cuGraphDestroy
 
     def _cuGraphLaunch(self, ready, stream):
-        self._on(stream)
+        assert stream.value in {None, *self.streams}
         for work in self.graphs[ready.value]:
             work()
 
