@@ -20,13 +20,15 @@
 #   make mutants  laws with one mistake each: do their proofs notice? (SECONDS=600 SEED=1)
 #   make algebra  2,000 random programs of linear algebra, optimised and not (PROGRAMS=... SEED=0)
 #   make aot     written functions under every processor: bits, sizes, times (installs qemu and compilers)
+#   make silicon  pack 61 programs for a GPU into out/silicon.pyz, which runs them with Python, NumPy and
+#                a driver alone, and run it here (SILICON=--pack not; --dry on a stand-in for the driver)
 #   make leaks   100,000 calls of every kind, after which memory must not have grown
 
 BIN := .venv/bin
 # Bytecode halves the time that collecting tests takes, and some environments forbid it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: aot map quick sweep peers accuracy reference test site demo check table bench fuzz leaks robust guards planted power mutants algebra zoo
+.PHONY: aot silicon map quick sweep peers accuracy reference test site demo check table bench fuzz leaks robust guards planted power mutants algebra zoo
 
 test: .venv/test.stamp
 	$(BIN)/python -m pytest -n 2
@@ -112,6 +114,9 @@ mutants: .venv/test.stamp
 algebra: .venv/test.stamp
 	$(BIN)/python -m tests.opt.algebra.programs --programs $(or $(PROGRAMS),2000) \
 		$(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
+
+silicon: .venv/test.stamp
+	$(BIN)/python -m benchmarks.silicon $(SILICON)
 
 leaks: .venv/test.stamp
 	$(BIN)/python -m tests.leaks

@@ -31,6 +31,7 @@ from dlvm.target import PTX_VERSIONS
 from dlvm.targets import named
 
 from .gpu_kinds import KINDS, LARGE, Large, gelu, layer_norm, loss, softmax
+from .silicon.played.theirs import THEIRS
 
 Case = tuple[str, Callable[[], dict[str, Any]]]
 IN_A_ROW = 10
@@ -238,7 +239,7 @@ def products(bench: Bench) -> Iterator[Case]:
 def large(bench: Bench) -> Iterator[Case]:
     """Large programs of many kinds, beside PyTorch's and a copy of as many bytes."""
 
-    def run(case: Large) -> dict[str, Any]:
+    def run(name: str, case: Large) -> dict[str, Any]:
         arrays = [given(*shape) for shape in (case.dry if bench.dry else case.shapes)]
         f, there = bench.on(case.program), [bench.on(lambda x: x + 0)(a) for a in arrays]
         if case.dtype:
@@ -251,13 +252,13 @@ def large(bench: Bench) -> Iterator[Case]:
         found["share_of_copy"] = count / 1e6 / milliseconds / copied(bench, count)
         if case.flops:
             found["TFLOP/s"] = case.flops / 1e9 / milliseconds
-        theirs = None if bench.dry else of_pytorch(case.theirs, arrays, case.dtype)
+        theirs = None if bench.dry else of_pytorch(THEIRS[name], arrays, case.dtype)
         if theirs is not None:
             found |= {"torch_ms": theirs, "times_of_torch": milliseconds / theirs}
         return found
 
     for name, case in LARGE.items():
-        yield name, functools.partial(run, case)
+        yield name, functools.partial(run, name, case)
 
 
 def given(*shape: Any) -> Any:

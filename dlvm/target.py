@@ -39,7 +39,8 @@ class Target:
     whether it computes f64, which else are functions of a library of C.
     ``measured`` is how fast the machine was found to be, where that was measured.
     ``os`` is "linux" where code runs in a process with threads, signals and an allocator, and
-    "none" where it may call nothing; addresses have ``word`` bits.
+    "none" where it may call nothing; addresses have ``word`` bits. ``device`` is the number of the
+    GPU that runs it, None for the first or the one that was chosen.
     """
 
     triple: str
@@ -54,6 +55,7 @@ class Target:
     measured: Machine | None = None
     os: str = "linux"
     word: int = 64
+    device: int | None = field(default=None, repr=False)
 
     @property
     def machine(self) -> Machine:
@@ -66,7 +68,7 @@ class Target:
         return _host()
 
     @staticmethod
-    def cuda(cpu: str = "sm_80") -> Target:
+    def cuda(cpu: str = "sm_80", device: int | None = None) -> Target:
         """An NVIDIA GPU; compiling for it needs neither a device nor a driver."""
         if cpu not in PTX_VERSIONS:
             raise UserError(
@@ -74,7 +76,7 @@ class Target:
                 remedy="name one of these, as in target='cuda:sm_90a'",
             )
         features = f"+ptx{PTX_VERSIONS[cpu]}"
-        return Target("nvptx64-nvidia-cuda", cpu, features, vector_bits=8, registers=255, threads=1)
+        return Target("nvptx64-nvidia-cuda", cpu, features, 8, 255, threads=1, device=device)
 
     @property
     def capability(self) -> int:

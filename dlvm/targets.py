@@ -54,8 +54,20 @@ def register(name: str, target: Target) -> None:
 
 
 def is_gpu(name: str) -> bool:
-    """Whether a target is a GPU, as ``cuda`` and ``cuda:sm_90a`` are."""
+    """Whether a target is a GPU, as ``cuda``, ``cuda:1`` and ``cuda:sm_90a`` are."""
     return name == "cuda" or name.startswith("cuda:")
+
+
+def _gpu(name: str) -> Target:
+    """What ``cuda``, ``cuda:1``, ``cuda:sm_90a`` and ``cuda:1:sm_90a`` name."""
+    words = name.split(":")[1:]
+    device = int(words.pop(0)) if words and words[0].isdecimal() else None
+    if len(words) > 1:
+        raise UserError(
+            f"target={name!r}: expected cuda with the number of a GPU, a processor, or both",
+            remedy="write target='cuda:1:sm_90'",
+        )
+    return Target.cuda(*words, device=device)
 
 
 def named(name: str) -> Target:
@@ -63,7 +75,7 @@ def named(name: str) -> Target:
     if name == "host":
         return Target.host()
     if is_gpu(name):
-        return Target.cuda(*name.split(":")[1:])
+        return _gpu(name)
     if name not in TARGETS:
         names = ", ".join(map(repr, ("host", "cuda", "cuda:sm_90a", *TARGETS)))
         raise UserError(

@@ -37,8 +37,8 @@ from hypothesis import core
 from dlvm.gen.llvm.disk import DIGEST, KEY, MAGIC
 
 SEED, WHOLE = "SUITE_SEED", "SUITE_WHOLE"
-OBJECTS = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\0asm")
-"""How machine code begins, for Linux, macOS and WebAssembly."""
+OBJECTS = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\0asm", b"//\n// Ge")
+"""How machine code begins, for Linux, macOS and WebAssembly, and PTX."""
 HEADER = len(MAGIC) + DIGEST + 64
 """Bytes of an entry of the cache before its content begins."""
 PROGRAM = b'{"call"'

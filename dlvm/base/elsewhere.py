@@ -30,6 +30,11 @@ class Elsewhere:
         raise NotImplementedError
 
     @property
+    def ordinal(self) -> int | None:
+        """The number of its device, None where its owner does not tell."""
+        raise NotImplementedError
+
+    @property
     def ndim(self) -> int:
         """The number of axes."""
         return len(self.shape)
@@ -57,7 +62,8 @@ class Elsewhere:
 class Lent(Elsewhere):
     """An array on a device that another library owns, which is kept alive.
 
-    ``stream`` is where its owner may still be writing it, None if nowhere.
+    ``stream`` is where its owner may still be writing it, None if nowhere; ``ordinal`` is the
+    number of its device, where that is known.
     """
 
     remedy = COPIED
@@ -70,28 +76,36 @@ class Lent(Elsewhere):
         dtype: np.dtype[Any],
         readonly: bool = False,
         stream: int | None = None,
+        ordinal: int | None = None,
     ) -> None:
         self.owner, self.shape, self.dtype = owner, shape, dtype
         self.readonly, self.stream = readonly, stream
-        self._address = address
+        self._address, self._ordinal = address, ordinal
 
     @staticmethod
-    def told(owner: Any, told: dict[str, Any], label: str) -> Lent:
+    def told(owner: Any, told: dict[str, Any], label: str, ordinal: int | None = None) -> Lent:
         """An array by what its owner says in ``__cuda_array_interface__``."""
         dtype, shape = np.dtype(told["typestr"]), tuple(map(int, told["shape"]))
         address, readonly = told["data"]
         if told.get("mask") is not None or not dense(shape, told.get("strides"), dtype.itemsize):
             raise not_dense(owner, label)
-        return Lent(owner, int(address or 0), shape, dtype, bool(readonly), told.get("stream"))
+        more = bool(readonly), told.get("stream"), ordinal
+        return Lent(owner, int(address or 0), shape, dtype, *more)
 
     @property
     def address(self) -> int:
         """Where the first element is."""
         return self._address
 
+    @property
+    def ordinal(self) -> int | None:
+        """The number of its device, if its owner tells."""
+        return self._ordinal
+
     def copied(self) -> Lent:
         """The same array, called read-only: whoever would overwrite it copies it."""
-        return Lent(self.owner, self.address, self.shape, self.dtype, True, self.stream)
+        more = True, self.stream, self.ordinal
+        return Lent(self.owner, self.address, self.shape, self.dtype, *more)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         raise UserError(

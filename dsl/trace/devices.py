@@ -39,7 +39,8 @@ def _spoken_for(x: Any, label: str) -> Lent | None:
     packs = hasattr(kind, "__dlpack__") and hasattr(kind, "__dlpack_device__")
     told = getattr(x, PROTOCOL, None) if hasattr(kind, PROTOCOL) else None
     if told is not None and not (packs and np.dtype(told["typestr"]).kind == "V"):
-        return Lent.told(x, told, label)  # of bf16, as V2, it does not tell; DLPack does
+        ordinal = int(x.__dlpack_device__()[1]) if packs else None
+        return Lent.told(x, told, label, ordinal)  # of bf16, as V2, it does not tell; DLPack does
     if packs:
         if int(x.__dlpack_device__()[0]) in ON_THE_HOST:
             return None

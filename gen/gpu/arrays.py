@@ -77,6 +77,11 @@ class DeviceArray(Elsewhere):
         """Where the first element is."""
         return self.block.address
 
+    @property
+    def ordinal(self) -> int:
+        """The number of its device."""
+        return self.block.device.place[1]
+
     def copied(self) -> DeviceArray:
         """A copy on the device."""
         device = self.block.device

@@ -1,4 +1,4 @@
-"""Which device runs programs: the first GPU of NVIDIA's driver, or the one that is chosen."""
+"""Which device runs programs: the GPU that a target names, the chosen one, or the first."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ _chosen: dict[str, Driver | Pycuda] = {}
 
 
 def current(target: Target) -> Device:
-    """The device on which programs run here; without a driver an error that says so."""
+    """The device on which programs of a target run; without a driver an error that says so."""
     inside = INSIDE.get()
     if inside is not None:
         return inside
-    found = _chosen.get("") or driver()
+    found = _chosen.get("")
+    if found is None or target.device not in (None, found.place[1]):
+        found = driver(0, target.device or 0)
     check(target, found.capability)
     return found
 
@@ -37,7 +39,7 @@ def choose(backend: str, stream: Any) -> None:
             f"expected a way to the GPU, one of {', '.join(BACKENDS)}, found {backend!r:.40}",
             remedy="name one of these, or leave the call out",
         )
-    _chosen[""] = Pycuda(stream) if backend == "pycuda" else driver(handle(stream))
+    _chosen[""] = Pycuda(stream) if backend == "pycuda" else driver(handle(stream), 0)
 
 
 def handle(stream: Any) -> int:

@@ -111,7 +111,7 @@ def received(x: Any, label: str) -> Lent:
     if not dense(shape, t.strides[: t.ndim] if t.strides else None, 1):
         raise not_dense(x, label)
     address = (t.data or 0) + t.offset
-    return Lent((x, capsule), address, shape, _dtype(t, label), stream=LEGACY)
+    return Lent((x, capsule), address, shape, _dtype(t, label), stream=LEGACY, ordinal=ordinal)
 
 
 def _dtype(t: _Tensor, label: str) -> np.dtype[Any]:

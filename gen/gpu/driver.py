@@ -12,7 +12,7 @@ import os
 import threading
 import weakref
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, cached_property
 from typing import Any
 
@@ -32,6 +32,10 @@ MAJOR, MINOR = 75, 76
 """CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and its MINOR."""
 OUT_OF_MEMORY = 2
 """CUDA_ERROR_OUT_OF_MEMORY."""
+NON_BLOCKING, OF_THREAD = 1, 1
+"""CU_STREAM_NON_BLOCKING and CU_STREAM_CAPTURE_MODE_THREAD_LOCAL."""
+CAPTURED = "captured"
+"""Under which a thread has the stream that it captures."""
 CUDA = 2
 """The type of devices that DLPack calls kDLCUDA."""
 REMEDIES = {
@@ -117,11 +121,11 @@ class Driver:
 
     def _copy(self, name: str, target: Any, source: Any, count: int, waits: bool = False) -> None:
         """By the function for the default stream, or for another one."""
-        size = ctypes.c_size_t(count)
-        if not self.stream:
+        size, stream = ctypes.c_size_t(count), self._on()
+        if not stream.value:
             self._call(f"{name}_v2", target, source, size)
             return
-        self._call(f"{name}Async_v2", target, source, size, self._on())
+        self._call(f"{name}Async_v2", target, source, size, stream)
         if waits:
             self._call("cuStreamSynchronize", self._on())
 
@@ -154,6 +158,43 @@ class Driver:
             known[count] = words, places
         return known[count]
 
+    def captured(self, ask: Callable[[], object], about: str) -> Callable[[], None]:
+        """What launches all that ``ask`` asks for as one graph; nothing of it runs now.
+
+        A stream of its own is captured, as the default one can't be; the graph runs where all else
+        does.
+        """
+        side, ready = ctypes.c_void_p(), ctypes.c_void_p()
+        self._call("cuStreamCreate", ctypes.byref(side), NON_BLOCKING)
+        try:
+            graph = self._graph(side, ask)
+        finally:
+            self._call("cuStreamDestroy_v2", side)
+        self._call("cuGraphInstantiateWithFlags", ctypes.byref(ready), graph, ctypes.c_uint64(0))
+        self._call("cuGraphDestroy", graph)
+        told = f"a graph of {about}"
+
+        def launch() -> None:
+            self._call("cuGraphLaunch", ready, self._on(), about=told)
+            if told not in self._running:
+                self._running.append(told)
+
+        held = ctypes.c_void_p(ready.value)
+        weakref.finalize(launch, self.library.cuGraphExecDestroy, held).atexit = False
+        return launch
+
+    def _graph(self, side: ctypes.c_void_p, ask: Callable[[], object]) -> ctypes.c_void_p:
+        """What this thread asks for, which goes to a stream that captures it."""
+        graph, own = ctypes.c_void_p(), self._of_thread.__dict__
+        self._call("cuStreamBeginCapture_v2", side, OF_THREAD)
+        own[CAPTURED] = side
+        try:
+            ask()
+        finally:
+            del own[CAPTURED]
+            self._call("cuStreamEndCapture", side, ctypes.byref(graph))
+        return graph
+
     def wait(self) -> None:
         """Returns once all launches have ended."""
         self._call("cuStreamSynchronize", self._on())
@@ -180,7 +221,9 @@ class Driver:
         return found.value
 
     def _on(self) -> ctypes.c_void_p:
-        return ctypes.c_void_p(self.stream or None)
+        """The stream to which everything goes, or the one that this thread captures."""
+        captured: Any = self._of_thread.__dict__.get(CAPTURED)
+        return captured or ctypes.c_void_p(self.stream or None)
 
     # -- code --------------------------------------------------------------------------------------
 
@@ -247,11 +290,16 @@ def library() -> Any:
 
 
 @cache
-def driver(stream: int = 0) -> Driver:
-    """The first GPU of this process, on one of its streams."""
+def driver(stream: int, ordinal: int) -> Driver:
+    """A GPU of this process by its number, on one of its streams."""
     try:
-        return Driver(library(), stream=stream)
+        return Driver(library(), ordinal, stream)
     except DriverError as error:
+        if ordinal:
+            raise UserError(
+                f"NVIDIA's driver found no GPU {ordinal} ({error.message})",
+                remedy="name a GPU that nvidia-smi lists",
+            ) from None
         raise UserError(
             f"NVIDIA's driver found no GPU ({error.message})",
             remedy="run it on a machine with a GPU; the stage ptx shows its code on any other",

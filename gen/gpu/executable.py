@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from dlvm.base.elsewhere import Lent
+from dlvm.base.elsewhere import Elsewhere, Lent
 from dlvm.base.errors import UserError
 from dlvm.gen.loops.status import WORDS, error_of
 from dlvm.gen.program.coalesce import coalesce
@@ -30,6 +30,7 @@ from .arrays import Block, DeviceArray
 from .choosing import current
 from .device import Device, DeviceCode, KernelCode
 from .execution import DeviceActivation, Shared
+from .graphs import Captures, Graphs, is_straight
 from .layout import MOST, Layout
 from .nvptx import block_size, emit_gpu_kernel, grid_size
 from .phases import phases
@@ -70,7 +71,8 @@ class DeviceExecutable:
         kept = self.kept.get(device) or self._kept(device)
         addresses = [known[s].block.address for s in layout.given]
         if not self.fails:
-            shared = Shared(device, self.code, kept.addresses, kept.status.address, False)
+            told = kept.addresses, kept.status.address, False, kept.graphs
+            shared = Shared(device, self.code, *told)
             DeviceActivation(layout, shared, addresses).run()
         else:
             self._watched(layout, device, kept, addresses)
@@ -103,7 +105,7 @@ class DeviceExecutable:
     ) -> None:
         """A run whose status is read at its end; an error if it says one."""
         status = kept.clear.pop() if kept.clear else _status(device)
-        shared = Shared(device, self.code, kept.addresses, status.address, True)
+        shared = Shared(device, self.code, kept.addresses, status.address, True, kept.graphs)
         DeviceActivation(layout, shared, addresses).run()
         if not shared.words[0]:
             device.read(status.address, shared.words)
@@ -127,10 +129,13 @@ class DeviceExecutable:
     def _given(self, arrays: Sequence[Any], device: Device) -> list[DeviceArray]:
         """The arguments in memory of the device, copies of those that may be overwritten."""
         found: list[DeviceArray] = []
-        for view, x in zip(self.program.params, arrays, strict=True):
+        for i, (view, x) in enumerate(zip(self.program.params, arrays, strict=True)):
             if isinstance(x, DeviceArray) and x.block.device is device:
                 found.append(x)
-            elif isinstance(x, Lent):
+                continue
+            if isinstance(x, Elsewhere):
+                _check_place(x, device, self.module, i)
+            if isinstance(x, Lent):
                 type_ = view.type.with_shape(x.shape)
                 overwritten = view.storage in self.program.donated
                 found.append(_aligned(DeviceArray.lent(x, type_, device, overwritten)))
@@ -146,7 +151,10 @@ class DeviceExecutable:
         for block, array in zip(blocks, arrays, strict=True):
             device.write(block.address, array)
         addresses = tuple(b.address for b in blocks)
-        return self.kept.setdefault(device, Kept(blocks, addresses, Block(device, STATUS.nbytes)))
+        status, graphs = Block(device, STATUS.nbytes), None
+        if isinstance(device, Captures) and is_straight(self.program):
+            graphs = Graphs(device, ", ".join(f"@{name}" for name in [*self.code.kernels][:4]))
+        return self.kept.setdefault(device, Kept(blocks, addresses, status, graphs))
 
 
 @dataclass(frozen=True)
@@ -160,6 +168,7 @@ class Kept:
     constants: Sequence[Block]
     addresses: tuple[int, ...]
     status: Block
+    graphs: Graphs | None = None
     clear: list[Block] = field(default_factory=list[Block])
 
 
@@ -254,6 +263,18 @@ def _apart(arrays: Sequence[DeviceArray]) -> bool:
 
 def _bytes(type_: TensorType) -> int:
     return cast(int, type_.size) * type_.dtype.bytes
+
+
+def _check_place(x: Elsewhere, device: Device, module: Module, i: int) -> None:
+    """An error for an argument on another GPU, whose address means something else here."""
+    here = device.place[1]
+    if x.ordinal not in (None, here):
+        name = module.main.params[i].name
+        raise UserError(
+            f"{name}: expected an array on GPU {here}, where the function runs, found one on GPU"
+            f" {x.ordinal}",
+            remedy=f"copy the array to GPU {here}, or name GPU {x.ordinal} in the target",
+        )
 
 
 def _aligned(x: DeviceArray) -> DeviceArray:

@@ -23,6 +23,7 @@ from dlvm.ir.taps import Line
 
 from .arrays import Block
 from .device import Device, DeviceCode
+from .graphs import Graphs
 from .layout import Layout, Place
 
 
@@ -39,6 +40,8 @@ class Shared:
     constants: Sequence[int]
     status: int
     fails: bool = True
+    graphs: Graphs | None = None
+    """Where calls are captured: those that nothing decides which the device computes."""
     cells: list[tuple[int, list[Block]]] = field(default_factory=list[tuple[int, list[Block]]])
     words: Array = field(default_factory=lambda: np.zeros(WORDS, np.int64))
 
@@ -68,6 +71,7 @@ class DeviceActivation:
         self.program = self.layout.program
         self.sizes = dict(self.layout.sizes)
         self.words, self.cells = self.shared.words, self.shared.cells
+        self.launches = 0
 
     def run(self) -> None:
         """All steps; what fails is in the status."""
@@ -80,9 +84,19 @@ class DeviceActivation:
         arena = device.allocate(self.layout.arena)
         try:
             self.bases = [arena, *self.given, *self.shared.constants]
-            walk(self.program.steps, self)
+            if self.shared.graphs is None:
+                walk(self.program.steps, self)
+            else:
+                addresses = arena, self.shared.status, *self.given
+                self.shared.graphs.run(self.layout, addresses, self._ask)
         finally:
             device.free(arena)
+
+    def _ask(self) -> int:
+        """All steps; how many kernels were launched."""
+        self.launches = 0
+        walk(self.program.steps, self)
+        return self.launches
 
     def size(self, dim: Dim) -> int:
         """The number that a size has now."""
@@ -143,6 +157,7 @@ class DeviceActivation:
             addresses = [self.at(p) for p in found.places]
         else:
             addresses = [bases[i] + offset for i, offset in found.fixed]
+        self.launches += len(found.phases)
         for ready in found.phases:
             shared.device.launch(shared.code, ready, addresses, shared.status)
 

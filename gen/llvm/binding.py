@@ -98,14 +98,26 @@ def _passes(target: Target) -> tuple[binding.ModulePassManager, binding.PassBuil
 
 
 def assembly(text: str, target: Target) -> str:
-    """The machine code of a module, as text.
+    """The machine code of a module, as text; that for a GPU is made once for all processes.
 
     LLVM takes the name of an intrinsic that it does not know for a function of somebody else's.
     """
-    found = machine(target).emit_assembly(prepare(text, target))
-    if ".extern .func" in found:
-        raise CompilerError(f"PTX calls a function that is not there:\n{found}")
-    return found
+
+    def make() -> bytes:
+        found = machine(target).emit_assembly(prepare(text, target))
+        if ".extern .func" in found:
+            raise CompilerError(f"PTX calls a function that is not there:\n{found}")
+        return found.encode()
+
+    key = _key("assembly", text, target) if target.capability else None
+    return remembered(key, make).decode()
+
+
+def _key(kind: str, text: str, target: Target, *more: str) -> str | None:
+    """What code that is made of a text depends on; None where our own files are not there."""
+    recipe = _recipe()
+    facts = text, target.triple, target.cpu, target.features, *more, version()
+    return None if recipe is None else digest(kind, recipe, *facts)
 
 
 def version() -> str:
@@ -128,9 +140,7 @@ def object_code(
     Its text may hold no address of this process. For a file LLVM calls no function for what a
     processor lacks, as ``substitutes`` brings it along.
     """
-    recipe = _recipe()
-    facts = (text, target.triple, target.cpu, target.features, str(jit), str(level), version())
-    key = None if recipe is None or not kept else digest("object", recipe, *facts)
+    key = _key("object", text, target, str(jit), str(level)) if kept else None
 
     def make() -> bytes:
         found = machine(target, jit=jit, level=level).emit_object(prepare(text, target))

@@ -95,6 +95,12 @@ OPTIONS = (
         "X",
     ),
     Script(
+        "dlvm.function(lambda x: x, target='cuda:1:sm_90:2').compile(X)",
+        "write (target='cuda.*')",
+        "dlvm.function(lambda x: x, {0}).compile(X).text('ptx').split()[8:10]",
+        "['.target', 'sm_90']",
+    ),
+    Script(
         "from dlvm.target import Target\nTarget.cuda('sm_1')",
         "as in target='cuda:(.*)'",
         "from dlvm.target import Target\nTarget.cuda('{0}').cpu",

@@ -5,6 +5,7 @@ through the pointers that a launch is given. Which kernels a text of PTX holds i
 """
 
 import ctypes
+import itertools
 import re
 import threading
 import time
@@ -16,6 +17,7 @@ from dlvm.gen.gpu.emulator.machine import emulated
 
 NAMES = {
     2: b"CUDA_ERROR_OUT_OF_MEMORY",
+    101: b"CUDA_ERROR_INVALID_DEVICE",
     218: b"CUDA_ERROR_INVALID_PTX",
     500: b"CUDA_ERROR_NOT_FOUND",
     700: b"CUDA_ERROR_ILLEGAL_ADDRESS",
@@ -23,7 +25,8 @@ NAMES = {
 CONTEXT = 77
 WITHOUT_CONTEXT = {
     *("cuInit", "cuDeviceGet", "cuDeviceGetName", "cuDeviceGetAttribute"),
-    *("cuDevicePrimaryCtxRetain", "cuGetErrorName", "cuEventDestroy_v2"),
+    *("cuDevicePrimaryCtxRetain", "cuGetErrorName", "cuEventDestroy_v2", "cuDriverGetVersion"),
+    "cuGraphExecDestroy",
 }
 """Functions that a thread calls whatever its context is."""
 HANDLES = 1 << 40
@@ -82,12 +85,14 @@ class StandIn:
 
     capability = 9, 0
 
-    def __init__(self, room=1 << 30):
-        self.calls, self.room = [], room
+    def __init__(self, room=1 << 30, devices=1):
+        self.calls, self.room, self.devices = [], room, devices
         self.memory = Memories()
         self.kernels = Kernels(self.memory)
         self.learn = self.kernels.learn
         self.modules, self.functions, self.events, self.faults = {}, {}, {}, {}
+        self.graphs, self.captured, self.streams = {}, {}, {55}
+        self.numbers = itertools.count(4000)
         self.thread = threading.local()
 
     def __getattr__(self, name):
@@ -98,7 +103,8 @@ class StandIn:
         def call(*arguments):
             if name != "cuCtxSetCurrent":
                 self.calls.append(name)
-                own = name in WITHOUT_CONTEXT or getattr(self.thread, "context", None) == CONTEXT
+                ours = range(CONTEXT, CONTEXT + self.devices)
+                own = name in WITHOUT_CONTEXT or getattr(self.thread, "context", None) in ours
                 assert own, f"{name} in another context"
             assert all(x < 1 << 31 for x in arguments if isinstance(x, int)), "ctypes cuts it off"
             if name in self.faults:
@@ -114,6 +120,8 @@ class StandIn:
         assert flags == 0
 
     def _cuDeviceGet(self, device, ordinal):
+        if ordinal >= self.devices:
+            return 101
         device._obj.value = ordinal
 
     def _cuDeviceGetName(self, name, size, device):
@@ -121,10 +129,13 @@ class StandIn:
         name.value = b"NVIDIA Stand-In"
 
     def _cuDeviceGetAttribute(self, value, which, device):
-        value._obj.value = self.capability[which - 75]
+        value._obj.value = dict(zip((75, 76), self.capability, strict=True)).get(which, 1)
+
+    def _cuDriverGetVersion(self, version):
+        version._obj.value = 13000
 
     def _cuDevicePrimaryCtxRetain(self, context, device):
-        context._obj.value = CONTEXT
+        context._obj.value = CONTEXT + device.value
 
     def _cuCtxSetCurrent(self, context):
         self.thread.context = context.value
@@ -152,7 +163,14 @@ class StandIn:
         self._move(target, source, count, (target, source))
 
     def _on(self, stream):
-        assert stream.value == 55
+        assert stream.value in self.streams
+
+    def _asked(self, work, stream):
+        """Work for the device: now, or whenever the graph runs that the stream captures."""
+        if stream.value in self.captured:
+            self.captured[stream.value].append(work)
+        else:
+            work()
 
     def _cuMemcpyHtoDAsync(self, target, source, count, stream):
         self._on(stream)
@@ -164,7 +182,7 @@ class StandIn:
 
     def _cuMemcpyDtoDAsync(self, target, source, count, stream):
         self._on(stream)
-        self._cuMemcpyDtoD(target, source, count)
+        self._asked(lambda: self._cuMemcpyDtoD(target, source, count), stream)
 
     def _cuModuleLoadDataEx(self, module, text, count, options, values):
         assert (count, list(options)) == (2, [5, 6])
@@ -188,10 +206,40 @@ class StandIn:
         ptx, name = self.functions[function.value]
         count = self.kernels.parameters(ptx, name)
         words = [ctypes.c_int64.from_address(places[i]).value for i in range(count)]
-        self.kernels.launch(ptx, name, bx, tx, words)
+        self._asked(lambda: self.kernels.launch(ptx, name, bx, tx, words), stream)
 
     def _cuStreamSynchronize(self, stream):
-        pass
+        assert stream.value not in self.captured, "a stream that is captured is not waited for"
+
+    def _cuStreamCreate(self, stream, flags):
+        stream._obj.value = HANDLES + next(self.numbers)
+        self.streams.add(stream._obj.value)
+
+    def _cuStreamDestroy(self, stream):
+        self.streams.remove(stream.value)
+
+    def _cuStreamBeginCapture(self, stream, mode):
+        self._on(stream)
+        self.captured[stream.value] = []
+
+    def _cuStreamEndCapture(self, stream, graph):
+        graph._obj.value = HANDLES + next(self.numbers)
+        self.graphs[graph._obj.value] = self.captured.pop(stream.value)
+
+    def _cuGraphInstantiateWithFlags(self, ready, graph, flags):
+        assert flags.value == 0
+        ready._obj.value = HANDLES + next(self.numbers)
+        self.graphs[ready._obj.value] = self.graphs[graph.value]
+
+    def _cuGraphDestroy(self, graph):
+        del self.graphs[graph.value]
+
+    _cuGraphExecDestroy = _cuGraphDestroy
+
+    def _cuGraphLaunch(self, ready, stream):
+        assert stream.value in {None, *self.streams}
+        for work in self.graphs[ready.value]:
+            work()
 
     def _cuEventCreate(self, event, flags):
         event._obj.value = HANDLES + 3000 + len(self.events)

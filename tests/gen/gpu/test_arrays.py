@@ -167,6 +167,24 @@ def test_a_donated_array_of_others_that_is_read_only_is_copied():
     assert np.array_equal(x, before)
 
 
+def test_arrays_of_others_say_on_which_gpu_they_are():
+    class Elsewhere(Foreign):
+        def __dlpack_device__(self):
+            return 2, 1
+
+        def __dlpack__(self, stream=None):
+            raise AssertionError("the other protocol has told it all")
+
+    class Packed(Capsuled):
+        def __dlpack_device__(self):
+            return 2, 1
+
+    x = f32(3, 4)
+    for given in (Elsewhere(x), Packed(x)):
+        with using(EmulatedDevice()), pytest.raises(dlvm.UserError, match="found one on GPU 1"):
+            double()(given)
+
+
 @pytest.mark.parametrize("change", [{"strides": (4, 12)}, {"mask": Foreign(f32(3, 4))}])
 def test_arrays_that_are_not_dense_are_refused(change):
     with (

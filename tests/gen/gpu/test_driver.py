@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 import dlvm
+from dlvm.gen.gpu import choosing
 from dlvm.gen.gpu.choosing import using
-from dlvm.gen.gpu.driver import Driver, DriverError
+from dlvm.gen.gpu.driver import Driver, DriverError, driver
 from dlvm.gen.gpu.pool import Pool, rounded
 
 from .kinds import KINDS, f32
-from .standing_in import StandIn
+from .standing_in import CONTEXT, StandIn
 from .test_programs import assert_same_bits, machine_code
 
 
@@ -133,6 +134,28 @@ def test_another_library_may_make_its_own_context_current():
         for foreign in (78, None):
             stand_in.thread.context = foreign
             assert np.array_equal(np.asarray(made(x)), 2 * x)
+
+
+def test_a_target_names_the_gpu_that_runs_it(monkeypatch):
+    stand_in, x = StandIn(devices=2), f32(40)
+    monkeypatch.setattr(choosing, "_chosen", {})
+    monkeypatch.setattr("dlvm.gen.gpu.driver.library", lambda: stand_in)
+    driver.cache_clear()
+    found = []
+    for target in ("cuda:sm_90", "cuda:1:sm_90", "cuda:1"):
+        f = dlvm.function(lambda x: x * 2, target=target)
+        stand_in.learn(f.compile(x))
+        found.append(f(x))
+        assert stand_in.thread.context == CONTEXT + found[-1].ordinal
+    assert [y.__dlpack_device__() for y in found] == [(2, 0), (2, 1), (2, 1)]
+    assert np.array_equal(np.asarray(f(found[1])), 4 * x)
+    message = "x: expected an array on GPU 1, where the function runs, found one on GPU 0"
+    with pytest.raises(dlvm.UserError, match=message) as e:
+        f(found[0])
+    assert "help: copy the array to GPU 1, or name GPU 0 in the target" in str(e.value)
+    with pytest.raises(dlvm.UserError, match=r"found no GPU 2 .*INVALID_DEVICE"):
+        dlvm.function(lambda x: x * 2, target="cuda:2")(x)
+    driver.cache_clear()
 
 
 def test_a_forked_process_is_told(monkeypatch):

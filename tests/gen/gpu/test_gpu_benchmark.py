@@ -47,7 +47,7 @@ def test_a_case_that_fails_is_told_and_the_next_one_runs(tmp_path):
 def test_a_gpu_that_is_there_is_the_target(monkeypatch):
     stand_in = StandIn()
     monkeypatch.setattr(choosing, "_chosen", {})
-    monkeypatch.setattr(choosing, "driver", lambda stream=0: Driver(stand_in))
+    monkeypatch.setattr(choosing, "driver", lambda *_: Driver(stand_in))
     bench = gpu.main(["--steps", "--seconds", "5"])
     assert bench.found == {"run": {"device": {"name": "NVIDIA Stand-In", "target": "cuda:sm_90"}}}
     assert [gpu.newest(8, 7), gpu.newest(10, 3)] == ["cuda:sm_86", "cuda:sm_100"]

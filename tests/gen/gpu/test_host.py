@@ -1,5 +1,6 @@
 """What a call costs on the host: how many functions of Python run, and what is kept for later."""
 
+import gc
 import sys
 import threading
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 import dlvm
+from dlvm.gen.gpu import graphs
 from dlvm.gen.gpu.choosing import using
 from dlvm.gen.gpu.driver import Driver
 
@@ -70,11 +72,75 @@ def test_a_call_of_one_launch_runs_few_functions():
     assert count <= CALL
 
 
-def test_a_further_launch_runs_few_functions():
+def test_a_further_launch_runs_few_functions(monkeypatch):
+    monkeypatch.setattr(graphs, "LEAST", 1 << 30)
     one, _ = cost("axpy")
     count, launches = cost("gradient")
     assert launches > 5
     assert count - one <= LAUNCH * (launches - 1)
+
+
+def test_calls_in_the_same_memory_are_one_launch_each():
+    f, arguments = KINDS["gradient"]
+    stand_in, g = StandIn(), dlvm.function(f, target="cuda:sm_90")
+    stand_in.learn(g.compile(*arguments))
+    with using(Driver(stand_in)):
+        there = on_device(stand_in, *arguments)
+        for _ in range(3):
+            g(*there)
+        stand_in.calls.clear()
+        assert_same_bits(g(*there), machine_code(f, *arguments))
+        assert [c for c in stand_in.calls if "Launch" in c] == ["cuGraphLaunch"]
+        stand_in.kernels.launch = lambda *_: None
+        assert functions_of(g, *there) <= 2 * CALL
+        del stand_in.kernels.launch
+        others = on_device(stand_in, *(2 * x for x in arguments))
+        assert_same_bits(g(*others), machine_code(f, *(2 * x for x in arguments)))
+
+
+def scanned(x):
+    """A loop of launches at places that move."""
+    return dlvm.scan(lambda c, r: (c * np.float32(0.5) + r, c * r), x[0], x)
+
+
+def test_graphs_are_given_back(monkeypatch):
+    monkeypatch.setattr(graphs, "KEPT", 2)
+    stand_in, g, x = StandIn(), dlvm.function(scanned, target="cuda:sm_90"), f32(4, 8)
+    stand_in.learn(g.compile(x))
+    with using(Driver(stand_in)):
+        for there in [on_device(stand_in, x)[0] for _ in range(4)]:
+            for _ in range(3):
+                y = g(there)
+        assert_same_bits(y, machine_code(scanned, x))
+        gc.collect()
+        assert stand_in.count("cuGraphInstantiateWithFlags") > 2
+        assert 0 < len(stand_in.graphs) <= 2
+        assert stand_in.streams == {55}
+
+
+def test_a_driver_without_graphs_launches_one_by_one(caplog):
+    stand_in, g, x = StandIn(), dlvm.function(scanned, target="cuda:sm_90"), f32(4, 8)
+    stand_in.faults["cuStreamBeginCapture_v2"] = 500
+    stand_in.learn(g.compile(x))
+    with using(Driver(stand_in)):
+        (there,) = on_device(stand_in, x)
+        for _ in range(4):
+            y = g(there)
+        assert_same_bits(y, machine_code(scanned, x))
+    assert stand_in.count("cuGraphLaunch") == 0
+    assert stand_in.streams == {55}
+    assert len(caplog.records) == 1 and "not captured" in caplog.text
+
+
+def test_what_the_device_decides_is_not_captured():
+    f, arguments = KINDS["loop"]
+    stand_in, g = StandIn(), dlvm.function(f, target="cuda:sm_90")
+    stand_in.learn(g.compile(*arguments))
+    with using(Driver(stand_in)):
+        there = on_device(stand_in, *arguments)
+        for _ in range(3):
+            g(*there)
+    assert stand_in.count("cuGraphLaunch") == 0
 
 
 def test_a_donated_argument_is_as_cheap():

@@ -54,6 +54,16 @@ def test_all_that_code_depends_on_is_in_its_key(made, monkeypatch):
     assert len(made) == 10
 
 
+def test_ptx_is_made_once_for_each_gpu(made):
+    text = "define ptx_kernel void @k() {\n  ret void\n}\n"
+    first = llvm.assembly(text, Target.cuda("sm_80"))
+    assert ".target sm_80" in first and ".visible .entry k" in first
+    assert llvm.assembly(text, Target.cuda("sm_80")) == first
+    assert len(made) == 1
+    assert ".target sm_90" in llvm.assembly(text, Target.cuda("sm_90"))
+    assert len(made) == 2
+
+
 def test_without_its_own_source_nothing_is_kept(made, folder, monkeypatch):
     monkeypatch.setattr(llvm, "source", lambda *_: None)
     for _ in range(2):

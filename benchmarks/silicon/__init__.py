@@ -1,0 +1,1 @@
+"""Programs for a GPU packed into one file, which a bare machine with a driver replays."""

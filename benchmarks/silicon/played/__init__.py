@@ -1,0 +1,1 @@
+"""What is packed to run on a bare machine: Python, NumPy and NVIDIA's driver, nothing of dlvm."""
