@@ -203,9 +203,15 @@ WORDS = {
     "eigh": Word(
         lambda x: tuple(LINALG.eigh(x)), np.linalg.eigh, symmetric, eigen, jax="numpy.linalg.eigh"
     ),
+    "eigh high": Word(
+        lambda x: tuple(LINALG.eigh(x, accuracy="high")), np.linalg.eigh, symmetric, eigen
+    ),
     "eigvalsh": Word(LINALG.eigvalsh, np.linalg.eigvalsh, symmetric, eigenvalues),
     "svd": Word(
         lambda x: tuple(LINALG.svd(x)), np.linalg.svd, general, singular, jax="numpy.linalg.svd"
+    ),
+    "svd high": Word(
+        lambda x: tuple(LINALG.svd(x, accuracy="high")), np.linalg.svd, general, singular
     ),
     "svd tall": Word(
         lambda x: tuple(LINALG.svd(x, full_matrices=False)),
@@ -222,6 +228,9 @@ WORDS = {
     ),
     "svdvals": Word(
         LINALG.svdvals, partial(np.linalg.svd, compute_uv=False), general, singular_values
+    ),
+    "svdvals tall": Word(
+        LINALG.svdvals, partial(np.linalg.svd, compute_uv=False), tall, singular_values
     ),
     "det": Word(LINALG.det, np.linalg.det, moderate, determined, jax="numpy.linalg.det"),
     "pinv": Word(LINALG.pinv, np.linalg.pinv, general, pseudo_inverted, jax="numpy.linalg.pinv"),

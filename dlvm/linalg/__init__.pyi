@@ -41,13 +41,13 @@ def diagonal(x: Operand, *, offset: int = 0) -> Array:
 def eig_pairs(x: Operand) -> EigPairs:
     """Eigenvalues and eigenvectors of square matrices, as real and imaginary parts."""
 
-def eigh(x: Operand, UPLO: str | None = None) -> EighResult:
+def eigh(x: Operand, UPLO: str | None = None, *, accuracy: str = 'standard') -> EighResult:
     """Eigenvalues in ascending order and orthonormal eigenvectors of symmetric matrices."""
 
 def eigvals_pairs(x: Operand) -> Pairs:
     """The eigenvalues of square matrices, as real and imaginary parts."""
 
-def eigvalsh(x: Operand, UPLO: str | None = None) -> Array:
+def eigvalsh(x: Operand, UPLO: str | None = None, *, accuracy: str = 'standard') -> Array:
     """The eigenvalues of symmetric matrices in ascending order, as ``eigh`` gives them."""
 
 def expm(x: Operand) -> Array:
@@ -110,11 +110,11 @@ def solve_sylvester(a: Operand, b: Operand, q: Operand) -> Array:
 def solve_triangular(a: Operand, b: Operand, trans: int | str = 0, lower: bool = False, unit_diagonal: bool = False) -> Array:
     """``x`` with ``a @ x = b`` for a triangular ``a``, of which the other triangle is not read."""
 
-def svd(x: Operand, full_matrices: bool = True, compute_uv: bool = True) -> Any:
+def svd(x: Operand, full_matrices: bool = True, compute_uv: bool = True, *, accuracy: str = 'standard') -> Any:
     """``U``, ``S`` and ``Vh`` with ``U @ diag(S) @ Vh = x``; ``S`` is in descending order."""
 
-def svdvals(x: Operand) -> Array:
-    """The singular values of matrices in descending order."""
+def svdvals(x: Operand, *, accuracy: str = 'standard') -> Array:
+    """The singular values of matrices in descending order, as ``svd`` gives them."""
 
 def tensordot(x: Operand, y: Operand, axes: Axis = 2) -> Array:
     """The sum of products over some axes of both."""

@@ -103,18 +103,24 @@ def _pseudo_inverse(a: Tensor, rtol: Any) -> Tensor:
 
 
 def _inverted(a: Tensor, rtol: Any) -> Tensor:
-    """``inv(R) Q'`` for ``Q R = A``, and by singular values what may lack rank."""
+    """``inv(R) Q'`` for ``Q R = A``, and by singular values what may lack rank.
+
+    The inverse of the triangle is computed first, and is then right from both sides: ``P A`` is as
+    close to the identity as ``A P``. Of a solve with ``Q'`` for the right sides it is further by up
+    to the condition, where columns of ``A`` have very different lengths (Higham, chapter 14).
+    """
     if not _by_qr(a):
         return _by_values(a, rtol)
     if not _is_tall(a):
         turn = xp.matrix_transpose
         return turn(_inverted(turn(a), rtol))
     q, r = qr_factors(a)
+    inverse = _inverse(r)
 
-    def solved() -> Tensor:
-        return substituted(r, xp.matrix_transpose(q), False)
+    def multiplied() -> Tensor:
+        return xp.matmul(inverse, xp.matrix_transpose(q))
 
-    return _either(_has_rank(r, a, rtol), solved, lambda: _by_values(a, rtol))
+    return _either(_has_rank(r, inverse, a, rtol), multiplied, lambda: _by_values(a, rtol))
 
 
 def _is_tall(a: Tensor) -> bool:
@@ -138,13 +144,17 @@ def _by_values(a: Tensor, rtol: Any) -> Tensor:
     return xp.matmul(xp.matrix_transpose(vt) * factors[..., None, :], xp.matrix_transpose(u))
 
 
-def _has_rank(r: Tensor, a: Tensor, rtol: Any) -> Any:
+def _inverse(r: Tensor) -> Tensor:
+    """The inverse of a triangle."""
+    return substituted(r, xp.eye(r.shape[-1], dtype=r.dtype), False)
+
+
+def _has_rank(r: Tensor, inverse: Tensor, a: Tensor, rtol: Any) -> Any:
     """Whether surely no singular value of ``R``, and of ``A``, counts as zero; of NaN it is not.
 
     The largest one divided by the smallest is at most ``|R| |inv(R)|`` in Frobenius' norm. Half of
     what is left over is for rounding errors.
     """
-    inverse = substituted(r, xp.eye(r.shape[-1], dtype=r.dtype), False)
     least = _cutoff(a, None) if rtol is None else xp.astype(rtol, a.dtype)
     return _size(r) * _size(inverse) * least <= MARGIN
 
@@ -187,7 +197,8 @@ def matrix_rank(x: Any, tol: Any = None, *, rtol: Any = None) -> Any:
     if not _by_qr(a):
         return counted()
     tall = a if _is_tall(a) else xp.matrix_transpose(a)
-    full = _has_rank(qr_factors(tall)[1], a, rtol)
+    r = qr_factors(tall)[1]
+    full = _has_rank(r, _inverse(r), a, rtol)
     most = xp.astype(xp.asarray(tall.shape[-1]), "i64")
     return cond(xp.all(full), lambda: xp.broadcast_to(most, full.shape), counted)
 
@@ -236,4 +247,5 @@ def _solution(a: Tensor, b: Tensor, p: Tensor, rtol: Any) -> Any:
     def solved() -> Tensor:
         return substituted(r, turned, False)
 
-    return _either(_has_rank(r, a, rtol), solved, lambda: xp.matmul(_by_values(a, rtol), b))
+    full = _has_rank(r, _inverse(r), a, rtol)
+    return _either(full, solved, lambda: xp.matmul(_by_values(a, rtol), b))

@@ -40,21 +40,38 @@ class SVDResult(NamedTuple):
 
 
 @exported("linalg.eigh")
-def eigh(x: Any, UPLO: str | None = None) -> EighResult:
+def eigh(x: Any, UPLO: str | None = None, *, accuracy: str = "standard") -> EighResult:
     """Eigenvalues in ascending order and orthonormal eigenvectors of symmetric matrices.
 
     They are those of the symmetric part ``(x + x.T) / 2``, with a symmetric derivative; with
     ``UPLO`` of ``"L"`` or ``"U"`` only that triangle is read. Of each eigenvector the first element
     of at least 3/4 of its largest magnitude is positive. Vectors of equal eigenvalues are no
     function of the matrix, and their derivative is NaN; that of the eigenvalues is not.
+
+    Errors of eigenvalues are relative to the largest one. With ``accuracy="high"``, which takes
+    many times as long, those of a definite matrix ``D @ B @ D`` with a diagonal ``D`` are relative
+    to each eigenvalue, times the condition of ``B``.
     """
-    return EighResult(*eigen_factors(_triangle("eigh", x, UPLO)))
+    accurate = _is_high("eigh", accuracy)
+    return EighResult(*eigen_factors(_triangle("eigh", x, UPLO), accurate))
 
 
 @exported("linalg.eigvalsh")
-def eigvalsh(x: Any, UPLO: str | None = None) -> Any:
+def eigvalsh(x: Any, UPLO: str | None = None, *, accuracy: str = "standard") -> Any:
     """The eigenvalues of symmetric matrices in ascending order, as ``eigh`` gives them."""
-    return eigen_factors(_triangle("eigvalsh", x, UPLO))[0]
+    accurate = _is_high("eigvalsh", accuracy)
+    return eigen_factors(_triangle("eigvalsh", x, UPLO), accurate)[0]
+
+
+def _is_high(name: str, accuracy: Any) -> bool:
+    """Whether all digits of small values are requested."""
+    if accuracy == "standard" or accuracy == "high":
+        return accuracy == "high"
+    raise ArgumentError(
+        f"{name}: accuracy={accuracy!r:.40}: expected 'standard' or 'high'",
+        origin=user_origin(),
+        remedy="leave it out, or give accuracy='high' for all digits of small values",
+    )
 
 
 def _triangle(name: str, x: Any, uplo: str | None) -> Tensor:
@@ -72,16 +89,23 @@ def _triangle(name: str, x: Any, uplo: str | None) -> Tensor:
 
 
 @exported("linalg.svd")
-def svd(x: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
+def svd(
+    x: Any, full_matrices: bool = True, compute_uv: bool = True, *, accuracy: str = "standard"
+) -> Any:
     """``U``, ``S`` and ``Vh`` with ``U @ diag(S) @ Vh = x``; ``S`` is in descending order.
 
     With ``full_matrices`` both ``U`` and ``Vh`` are square; else they have the smaller size of
     ``x``. Without ``compute_uv`` it is ``svdvals``. Of each column of ``U`` the first element of at
     least 3/4 of its largest magnitude is positive. Vectors of equal or zero singular values are no
     function of the matrix, and their derivative is NaN; that of other results is not.
+
+    Errors of singular values are relative to the largest one. With ``accuracy="high"``, which takes
+    many times as long, those of a matrix ``B @ D`` or ``D @ B`` with a diagonal ``D`` are relative
+    to each singular value, times the condition of ``B``.
     """
+    accurate = _is_high("svd", accuracy)
     a = matrix("svd", x, square=False)
-    u, s, vt = singular_factors(a)
+    u, s, vt = singular_factors(a, accurate)
     if not compute_uv:
         return s
     if full_matrices:
@@ -91,9 +115,10 @@ def svd(x: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
 
 
 @exported("linalg.svdvals")
-def svdvals(x: Any) -> Any:
-    """The singular values of matrices in descending order."""
-    return singular_factors(matrix("svdvals", x, square=False))[1]
+def svdvals(x: Any, *, accuracy: str = "standard") -> Any:
+    """The singular values of matrices in descending order, as ``svd`` gives them."""
+    accurate = _is_high("svdvals", accuracy)
+    return singular_factors(matrix("svdvals", x, square=False), accurate)[1]
 
 
 @exported("linalg.cond")

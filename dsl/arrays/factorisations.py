@@ -95,9 +95,9 @@ def qr_factors(a: Tensor) -> tuple[Tensor, Tensor]:
     return fresh(q), fresh(r)
 
 
-def eigen_factors(a: Tensor) -> tuple[Tensor, Tensor]:
+def eigen_factors(a: Tensor, accurate: bool = False) -> tuple[Tensor, Tensor]:
     """Eigenvalues and eigenvectors of what the lower triangle says."""
-    values, vectors = Eigh(a.read()).results
+    values, vectors = Eigh(a.read(), accurate).results
     return fresh(values), fresh(vectors)
 
 
@@ -113,14 +113,14 @@ def with_eigenpairs(a: Tensor, w: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
     return fresh(Eigenvalues(*operands)), fresh(Eigenvectors(*operands))
 
 
-def singular_factors(a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def singular_factors(a: Tensor, accurate: bool = False) -> tuple[Tensor, Tensor, Tensor]:
     """``U``, ``s`` and ``V'``; of the transpose where that is known to have fewer columns."""
     rows, columns = a.type.shape[-2:]
     if at_least(rows, columns) or not at_least(columns, rows):
-        u, s, vt = map(fresh, decomposed(a.read()))
+        u, s, vt = map(fresh, decomposed(a.read(), True, accurate))
         return u, s, vt
     turn = named("matrix_transpose")
-    v, s, ut = map(fresh, decomposed(turn(a).read(), False))
+    v, s, ut = map(fresh, decomposed(turn(a).read(), False, accurate))
     return turn(ut), s, turn(v)
 
 

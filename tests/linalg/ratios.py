@@ -146,7 +146,13 @@ MEASURES: dict[str, Measure] = {
     "inv": Measure(la.inv, lambda a: (a,), measures.inverse),
     "det": Measure(la.det, lambda a: (a,), measures.determinant, 16, 16),
     "eigh": Measure(lambda a: tuple(la.eigh(a)), symmetric, measures.eigen),
+    "eigh, high": Measure(
+        lambda a: tuple(la.eigh(a, accuracy="high")), symmetric, measures.eigen, 257, 16
+    ),
     "svd": Measure(la.svd, lambda a: (a,), measures.singular_values),
+    "svd, high": Measure(
+        lambda a: la.svd(a, accuracy="high"), lambda a: (a,), measures.singular_values, 257, 16
+    ),
     "svd, tall": Measure(
         lambda a: la.svd(a, full_matrices=False),
         lambda a: (tall(a),),

@@ -10,6 +10,7 @@ import pytest
 import dlvm
 from dlvm.testing import gradcheck
 
+from . import gallery, measures
 from .test_spectra import WAYS, drawn, first_large
 
 linalg = dlvm.linalg
@@ -91,6 +92,15 @@ def test_a_tolerance_decides_between_small_singular_values():
         np.testing.assert_allclose(
             linalg.pinv(a, rtol=rtol), np.linalg.pinv(a, rtol=rtol), rtol=1e-8
         )
+
+
+@pytest.mark.parametrize("n", [7, 10])
+def test_a_pseudo_inverse_is_right_from_both_sides(n):
+    """Columns of very different lengths: a solve with ``Q'`` is right from one side alone."""
+    a = gallery.inverse_hilbert(n)
+    for x in (a, a.T, a[:, : n // 2]):
+        p = dlvm.function(linalg.pinv)(x)
+        assert measures.pseudo_inverse(x, np.asarray(p), 2.0**-53) < 3
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

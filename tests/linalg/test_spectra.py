@@ -80,13 +80,14 @@ def test_small_singular_values_have_all_their_digits():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_rotations_of_columns_of_any_lengths_come_to_an_end(dtype):
     from dlvm.ops.factorisations import svd
+    from dlvm.ops.factorisations.rotations import swept
 
     rng, span = np.random.default_rng(2), 37 if dtype is np.float32 else 300
     x = rng.standard_normal((400, 3, 4))
     x[::2] = x[::2, :1]  # rank one
     x *= 10.0 ** rng.uniform(-span, span * 0.2, (400, 3, 1))
     with np.errstate(all="ignore"):
-        _, ended = svd._rotated(x.astype(dtype))
+        _, ended = swept(x.astype(dtype), svd._sweep)
     assert ended.all()
 
 

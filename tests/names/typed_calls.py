@@ -41,6 +41,12 @@ OPTIONS = (
         "X",
     ),
     Script(
+        "dlvm.linalg.svdvals(M, accuracy='best')",
+        "give (accuracy='high')",
+        "dlvm.linalg.svdvals(M, {0})",
+        "np.linalg.svd(M)[1]",
+    ),
+    Script(
         "dlvm.function(lambda x: x, target='mars')",
         "write (.*)",
         "dlvm.function(lambda x: x, {0})(X)",

@@ -1,6 +1,7 @@
 """The eigenvalues and eigenvectors of symmetric matrices.
 
-Small ones become diagonal by Jacobi rotations, others by way of three diagonals.
+Small ones, and those of which all digits are requested, become diagonal by Jacobi rotations, others
+by way of three diagonals.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from dlvm.ops.arrays.contraction import Matmul, transposed
 from dlvm.ops.arrays.sums import Broadcast
 from dlvm.ops.families import Factorisation
 
-from .rotations import SWEEPS, angle, identities, in_order, quotient, rotate, signs
+from .rotations import SWEEPS, angle, identities, in_order, quotient, rotate, signs, swept
 from .triangles import diagonal_of, half_diagonal, off_diagonal
-from .tridiagonal import eigen
+from .tridiagonal import bound, eigen, scale_of
 
 ROTATED = 6
 """Rows up to which rotations are faster than three diagonals."""
@@ -29,11 +30,15 @@ class Eigh(Factorisation):
     Of each column of ``V`` the first element that has at least 3/4 of the largest magnitude is
     positive. A matrix with an infinity or NaN gives NaN throughout, as would one whose sweeps come
     to no end (none is known). Eigenvectors of equal
-    eigenvalues are no function of the matrix: cotangents of theirs give NaN.
+    eigenvalues are no function of the matrix: cotangents of theirs give NaN. If it is ``accurate``,
+    rotations find it at any size, until elements are small beside those of the diagonal in their
+    row and column: small eigenvalues of a definite matrix whose rows and columns are scaled then
+    have all their digits (Demmel and Veselic 1992).
     """
 
     name = "eigh"
     a: Value
+    accurate: bool = False
 
     def infer(self) -> tuple[TensorType, ...]:
         """A vector of eigenvalues, and the type of the operand."""
@@ -51,7 +56,8 @@ class Eigh(Factorisation):
         x = np.where(np.tril(np.ones((n, n), bool)), x, np.swapaxes(x, -1, -2))
         finite = np.asarray(np.isfinite(x).all((1, 2)))
         x = np.where(finite[:, None, None], x, np.asarray(0, x.dtype))
-        values, rows, ended = (_rotated if n <= ROTATED else eigen)(x)
+        few = _rotated if n <= ROTATED else eigen
+        values, rows, ended = (_rotated_to_all_digits if self.accurate else few)(x)
         in_order(values, rows)
         rows = rows * signs(rows)[..., None]
         nan, finite = np.asarray(np.nan, x.dtype), finite & ended
@@ -77,8 +83,10 @@ class Eigh(Factorisation):
         return (half_diagonal(full + transposed(full)),)
 
     def flops(self) -> Dim:
-        """Of three diagonals, of their reflections, and of rotations of the vectors."""
-        return 9 * self.a.type.size * self.a.shape[-1]
+        """Of three diagonals, of their reflections, and of rotations of the vectors; or of some
+        nine sweeps of rotations of rows and columns.
+        """
+        return (54 if self.accurate else 9) * self.a.type.size * self.a.shape[-1]
 
 
 def _rotated(x: Array) -> tuple[Array, Array, Array]:
@@ -94,20 +102,39 @@ def _rotated(x: Array) -> tuple[Array, Array, Array]:
         if not len(left):
             break
         some, turned = x[left], rows[left]
-        _sweep(some, turned)
+        _sweep(some, turned, False)
         x[left], rows[left] = some, turned
     return np.diagonal(x, 0, 1, 2).copy(), rows, ended
 
 
-def _sweep(x: Array, rows: Array) -> None:
-    """One rotation for each pair of rows and columns."""
-    n = x.shape[-1]
+def _rotated_to_all_digits(x: Array) -> tuple[Array, Array, Array]:
+    """The same, by sweeps until each element is small beside two of the diagonal."""
+    scale = scale_of(np.abs(x).max((1, 2), initial=0))
+    x = x / scale[:, None, None]
+    rows, ended = swept(x, lambda some, turned: _sweep(some, turned, True))
+    return np.diagonal(x, 0, 1, 2) * scale[:, None], rows, ended
+
+
+def _sweep(x: Array, rows: Array, relative: bool) -> Array:
+    """One rotation for each pair of rows and columns; whether there was one.
+
+    If it is ``relative``, there is none where the element of a pair is small beside the root of the
+    product of its diagonal elements, or below the smallest normal number: it is then set to zero.
+    """
+    n, again = x.shape[-1], np.zeros(len(x), bool)
+    eps, small = np.finfo(x.dtype).eps, bound(x.dtype, 1)
     for p in range(n):
         for q in range(p + 1, n):
             a, b, c = x[:, p, p].copy(), x[:, q, q].copy(), x[:, p, q].copy()
+            if relative:
+                roots = np.sqrt(np.abs(a)) * np.sqrt(np.abs(b))
+                turns = np.abs(c) > np.maximum(roots * eps, small)
+                c = np.where(turns, c, np.asarray(0, x.dtype))
+                again |= turns
             cosine, sine, first, second = angle(a, b, c, True)
             rotate(x, p, q, cosine, sine)
             x[:, :, p], x[:, :, q] = x[:, p].copy(), x[:, q].copy()
             x[:, p, p], x[:, q, q] = first, second
             x[:, p, q] = x[:, q, p] = 0
             rotate(rows, p, q, cosine, sine)
+    return again

@@ -7,6 +7,8 @@ they converge quadratically, within some ten for every matrix of doubles that is
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from dlvm.ir import I64, Array, Value, splat, zeros
@@ -41,6 +43,26 @@ def angle(a: Array, b: Array, c: Array, rising: bool) -> tuple[Array, Array, Arr
     other = (c != 0) & (second < first if rising else first < second)
     turned = np.where(other, sine, cosine), np.where(other, -cosine, sine)
     return *turned, np.where(other, second, first), np.where(other, first, second)
+
+
+def swept(x: Array, sweep: Callable[[Array, Array], Array]) -> tuple[Array, Array]:
+    """Sweeps of matrices in place, until one turned no pair of rows: what takes in their rotations,
+    from identities on, and whether sweeps came to an end.
+
+    A sweep says of which matrices it turned a pair.
+    """
+    rows = identities(len(x), x.shape[1], x)
+    left = np.arange(len(x))
+    for _ in range(SWEEPS):
+        if not len(left):
+            break
+        some, turned = x[left], rows[left]
+        again = sweep(some, turned)
+        x[left], rows[left] = some, turned
+        left = left[again]
+    ended = np.ones(len(x), bool)
+    ended[left] = False
+    return rows, ended
 
 
 def rotate(x: Array, p: int, q: int, cosine: Array, sine: Array) -> None:

@@ -17,14 +17,13 @@ from dlvm.ops.families import Factorisation
 from .bidiagonal import singular
 from .qr import QR, householder
 from .rotations import (
-    SWEEPS,
     angle,
-    identities,
     in_order,
     quotient,
     rotate,
     signs,
     signs_of_columns,
+    swept,
 )
 from .triangles import diagonal_of, off_diagonal
 from .tridiagonal import bound, scale_of
@@ -43,7 +42,9 @@ class Svd(Factorisation):
     Of each column of ``U``, or of each row of ``V'`` if not ``left``, the first element that has at
     least 3/4 of the largest magnitude is positive. A matrix with an infinity or NaN gives NaN
     throughout, as would one whose sweeps come to no end (none is known). Singular vectors of equal
-    or zero singular values are no function of the matrix: cotangents of theirs give NaN.
+    or zero singular values are no function of the matrix: cotangents of theirs give NaN. If it is
+    ``accurate``, rotations of columns find it at any size: small singular values of a matrix whose
+    columns, or rows, have very different lengths then have all their digits.
     """
 
     name = "svd"
@@ -51,6 +52,7 @@ class Svd(Factorisation):
     orthonormal_rows = (2,)
     a: Value
     left: bool = True
+    accurate: bool = False
 
     def infer(self) -> tuple[TensorType, ...]:
         """Orthonormal columns, the singular values, and orthonormal rows."""
@@ -73,7 +75,8 @@ class Svd(Factorisation):
         finite = np.asarray(np.isfinite(a).all((1, 2)))
         x = np.where(finite[:, None, None], a, np.asarray(0, a.dtype))
         x = x if n <= m else np.swapaxes(x, -1, -2)
-        values, *sides, ended = (_by_columns if k <= ROTATED else singular)(x)
+        rotated = self.accurate or k <= ROTATED
+        values, *sides, ended = (_by_columns if rotated else singular)(x)
         finite &= ended
         values = -values
         in_order(values, *sides)
@@ -111,8 +114,10 @@ class Svd(Factorisation):
         return (da,)
 
     def flops(self) -> Dim:
-        """Of two diagonals, of their reflections, and of rotations of both vectors."""
-        return 18 * self.a.type.size * minimum(*self.a.shape[-2:])
+        """Of two diagonals, of their reflections, and of rotations of both vectors; or of some nine
+        sweeps of rotations of columns.
+        """
+        return (81 if self.accurate else 18) * self.a.type.size * minimum(*self.a.shape[-2:])
 
 
 class TallSvd(Svd):
@@ -128,7 +133,7 @@ class TallSvd(Svd):
         """The references of what it is lowered to."""
         a = Param(self.a.type.with_shape(operands[0].shape), "a")
         with Builder() as steps:
-            results = TallSvd(a, self.left).lowering()
+            results = TallSvd(a, self.left, self.accurate).lowering()
         values: dict[Value, Any] = {a: operands[0]}
         for op in steps.ops[1:]:
             found = op.reference(*(values[x] for x in op.operands))
@@ -138,7 +143,7 @@ class TallSvd(Svd):
     def lowering(self) -> tuple[Value, ...]:
         """``U = Q U_R`` for ``R = U_R diag(s) V'``, with the signs of ``U``."""
         q, r = QR(self.a).results
-        inner, s, vt = Svd(r, self.left).results
+        inner, s, vt = Svd(r, self.left, self.accurate).results
         u = Matmul(q, inner)
         if not self.left:
             return u, s, vt
@@ -155,11 +160,14 @@ class TallSvd(Svd):
         return self.a.type.size * 6 * k + product(self.a.shape[:-2]) * 18 * k * k * n
 
 
-def decomposed(a: Value, left: bool = True) -> tuple[Value, ...]:
-    """The decomposition by the class that suits the shape, as far as that is known."""
+def decomposed(a: Value, left: bool = True, accurate: bool = False) -> tuple[Value, ...]:
+    """The decomposition by the class that suits the shape, as far as that is known.
+
+    An accurate one has no QR factorisation before it, which loses digits of rows that are small.
+    """
     rows, columns = a.shape[-2:]
     many = at_least(rows * TALL[1], columns * TALL[0]) and at_least(columns, ROTATED + 1)
-    return (TallSvd if many else Svd)(a, left).results
+    return (TallSvd if many and not accurate else Svd)(a, left, accurate).results
 
 
 def _by_columns(x: Array) -> tuple[Array, Array, Array, Array]:
@@ -168,7 +176,7 @@ def _by_columns(x: Array) -> tuple[Array, Array, Array, Array]:
     """
     scale = scale_of(np.abs(x).max((1, 2), initial=0), ROOT)
     columns = np.swapaxes(x / scale[:, None, None], -1, -2).copy()
-    rows, ended = _rotated(columns)
+    rows, ended = swept(columns, _sweep)
     values = -np.sqrt(_dot(columns, columns))
     in_order(values, columns, rows)
     u, r = householder(np.swapaxes(columns, -1, -2))
@@ -194,22 +202,6 @@ def _dot(x: Array, y: Array) -> Array:
     if x.shape[-1] == 0:
         return np.zeros(x.shape[:-1], x.dtype)
     return np.add.accumulate(x * y, -1)[..., -1]
-
-
-def _rotated(x: Array) -> tuple[Array, Array]:
-    """Make rows orthogonal; the rows of ``V'``, in no order, and whether sweeps came to an end."""
-    rows = identities(len(x), x.shape[1], x)
-    left = np.arange(len(x))
-    for _ in range(SWEEPS):
-        if not len(left):
-            break
-        some, turned = x[left], rows[left]
-        again = _sweep(some, turned)
-        x[left], rows[left] = some, turned
-        left = left[again]
-    ended = np.ones(len(x), bool)
-    ended[left] = False
-    return rows, ended
 
 
 def _sweep(x: Array, rows: Array) -> Array:

@@ -8,17 +8,21 @@ from dlvm.ir.sizes.positions import Index
 from dlvm.ops import Eigh
 from dlvm.ops.factorisations.eigh import ROTATED
 from dlvm.ops.factorisations.rotations import SWEEPS
+from dlvm.ops.factorisations.tridiagonal import bound
 
 from .reflections import Reflections, identity
 from .rotations import angle, in_order, largest, pairs, rotate, sign
-from .spectra import APART, Problem, eps, room, ways
+from .spectra import ANY, APART, Problem, eps, room, ways
 from .sweeps import OfThree, chosen
 from .tridiagonal import Tridiagonal
 from .workspace import Matrix, Work
 
 
 def eigh(work: Work, op: Eigh, line: Index) -> None:
-    """By rotations or, of more than ``ROTATED`` rows, by three diagonals; an open size has both."""
+    """By rotations or, of more than ``ROTATED`` rows, by three diagonals; an open size has both.
+
+    If it is accurate, it is by rotations for any number of rows.
+    """
     n = op.a.shape[-1]
     x = room(work, "full", line, (n, n + APART))
     with work.nest.loop("serial", n, "i") as i, work.nest.loop("serial", i + 1) as j:
@@ -28,10 +32,10 @@ def eigh(work: Work, op: Eigh, line: Index) -> None:
     values = room(work, "values", line, (n + 1, 1))
     vectors = (room(work, "rows", line, (n, n)),) if op.results[1] in work.targets else ()
     problem = Problem.of(work, line, x, (n, n), values, vectors)
-    few, some, many = ways(work, n, ROTATED)
+    few, some, many = ways(work, n, ANY if op.accurate else ROTATED)
     if few is not False:
         with chosen(work, few):
-            _rotated(problem)
+            (_rotated_to_all_digits if op.accurate else _rotated)(problem)
     for blocked, condition in ((False, some), (True, many)):
         if condition is not False:
             with chosen(work, condition):
@@ -91,10 +95,35 @@ def _rotated(problem: Problem) -> None:
         active = words.binary("lt", limit, _beside(work, x, n, nest.load(again, 0)))
         nest.store(again, 0, active)
         with pairs(work, active, n) as pair:
-            cosine, sine = _both_sides(work, x, pair, n)
-            for rows in problem.vectors:
-                rotate(work, rows, pair, cosine, sine, n)
+            _turn(problem, pair, x.load(*pair))
     work.each(n, 1, lambda i, _: values.store(i, 0, x.load(i, i)))
+
+
+def _rotated_to_all_digits(problem: Problem) -> None:
+    """The same, by sweeps until each element is small beside two of the diagonal."""
+    work, x, (n, _), values = problem.work, problem.x, problem.shape, problem.values
+    nest, words, again = work.nest, work.words, problem.unfinished
+    scale = problem.scaled(float(bound(work.dtype.numpy)))
+    for rows in problem.vectors:
+        identity(work, rows, n, n)
+    nest.store(again, 0, words.constant(True, BOOL))
+    with nest.loop("serial", SWEEPS, "sweep"):
+        active = nest.load(again, 0)
+        nest.store(again, 0, words.constant(False, BOOL))
+        with pairs(work, active, n) as pair:
+            turns = _is_large(work, x, pair)
+            nest.store(again, 0, words.binary("or", nest.load(again, 0), turns))
+            _turn(problem, pair, words.select(turns, x.load(*pair), work.number(0)))
+    work.each(n, 1, lambda i, _: values.store(i, 0, words.binary("mul", x.load(i, i), scale)))
+
+
+def _is_large(work: Work, x: Matrix, pair: tuple[Dim, Dim]) -> Scalar:
+    """Whether an element counts beside those of the diagonal in its row and in its column."""
+    words = work.words
+    roots = (words.unary("sqrt", words.unary("abs", x.load(i, i))) for i in pair)
+    least = words.binary("mul", words.binary("mul", *roots), work.number(eps(work)))
+    least = words.binary("max", least, work.number(float(bound(work.dtype.numpy, 1))))
+    return words.binary("lt", least, words.unary("abs", x.load(*pair)))
 
 
 def _beside(work: Work, x: Matrix, n: Dim, again: Scalar) -> Scalar:
@@ -110,11 +139,11 @@ def _beside(work: Work, x: Matrix, n: Dim, again: Scalar) -> Scalar:
     return nest.load(most, 0)
 
 
-def _both_sides(work: Work, x: Matrix, pair: tuple[Dim, Dim], n: Dim) -> tuple[Scalar, Scalar]:
-    """Rotate two rows and columns so that their common element becomes zero; by this angle."""
+def _turn(problem: Problem, pair: tuple[Dim, Dim], c: Scalar) -> None:
+    """Rotate two rows and columns, whose common element ``c`` becomes zero, and the vectors."""
+    work, x, (n, _) = problem.work, problem.x, problem.shape
     nest, (p, q) = work.nest, pair
-    a, b, c = x.load(p, p), x.load(q, q), x.load(p, q)
-    cosine, sine, first, second = angle(work, a, b, c, True)
+    cosine, sine, first, second = angle(work, x.load(p, p), x.load(q, q), c, True)
     rotate(work, x, pair, cosine, sine, n)
     with nest.loop("serial", n) as k:
         x.store(k, p, x.load(p, k))
@@ -123,4 +152,5 @@ def _both_sides(work: Work, x: Matrix, pair: tuple[Dim, Dim], n: Dim) -> tuple[S
     x.store(q, q, second)
     x.store(p, q, work.number(0))
     x.store(q, p, work.number(0))
-    return cosine, sine
+    for rows in problem.vectors:
+        rotate(work, rows, pair, cosine, sine, n)

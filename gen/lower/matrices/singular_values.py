@@ -15,7 +15,7 @@ from dlvm.ops.factorisations.tridiagonal import bound
 from .bidiagonal import Bidiagonal
 from .reflections import Reflections, identity
 from .rotations import angle, in_order, pairs, rotate, sign
-from .spectra import APART, Problem, eps, room, ways
+from .spectra import ANY, APART, Problem, eps, room, ways
 from .sweeps import OfTwo, chosen
 from .workspace import Matrix, Work
 
@@ -23,7 +23,8 @@ from .workspace import Matrix, Work
 def svd(work: Work, op: Svd, line: Index) -> None:
     """Of the matrix or its transpose, whichever has no more columns than rows.
 
-    Few columns become orthogonal by rotations, others leave two diagonals; an open size has both.
+    Few columns become orthogonal by rotations, and any number if it is accurate; others leave two
+    diagonals. An open size has both.
     """
     m, n = op.a.shape[-2:]
     shape = long, short = maximum(m, n), minimum(m, n)
@@ -34,7 +35,7 @@ def svd(work: Work, op: Svd, line: Index) -> None:
     names = (("long", long), ("short", short)) if wanted else ()
     vectors = tuple(room(work, name, line, (short, width)) for name, width in names)
     problem = Problem.of(work, line, x, shape, values, vectors)
-    few, some, many = ways(work, short, ROTATED)
+    few, some, many = ways(work, short, ANY if op.accurate else ROTATED)
     if few is not False:
         with chosen(work, few):
             _by_columns(problem)

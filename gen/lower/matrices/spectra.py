@@ -93,8 +93,11 @@ def eps(work: Work) -> float:
 def ways(work: Work, n: Dim, rotated: int) -> tuple[Scalar | bool, ...]:
     """Whether there are few rows, some, or many: for rotations, plain steps and panels.
 
-    A lane of a GPU takes plain steps of many as well.
+    A lane of a GPU takes plain steps of many as well. There are rotations alone where up to ``ANY``
+    rows are rotated.
     """
+    if rotated == ANY:
+        return True, False, False
     most = PANEL if work.blocked else ANY
     if isinstance(n, int):
         return n <= rotated, rotated < n <= most, most < n
