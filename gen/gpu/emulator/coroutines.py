@@ -1,4 +1,4 @@
-"""The LLVM code around the threads of a block: how each starts, waits and ends, and their rounds."""
+"""The LLVM code around the threads of a block: how each starts, waits and ends; their rounds."""
 
 from __future__ import annotations
 

@@ -11,41 +11,30 @@ from collections.abc import Mapping
 
 from dlvm.base.errors import CompilerError
 
+from .accesses import ACCESS, COPY, LOCAL, SWAP, Accesses
 from .coroutines import BEGIN, END, START
 from .instructions import compute
 from .lines import Lines, literal
 from .memory import (
     AT_BARRIER,
-    ATOMIC,
     CLAMP,
     GIVE,
     GOT,
     IN_WARP,
     MASK,
-    READ,
-    READ_CONSTANT,
     REGISTERS_GIVEN,
     REGISTERS_GOT,
     SITE,
     STATE,
     WITH,
-    WRITE,
 )
-from .ptx import BITS, Function, Instruction, inner
+from .ptx import Function, Instruction, inner
 
-LOCAL = 1 << 10
-"""Where the array of a thread begins, in a space of its own."""
-ADDRESS = re.compile(r"\[([%$\w.]+?)(?:\+(-?\d+))?\]$")
-ACCESS = re.compile(
-    r"(ld|st)(?:\.(param|global|shared|local))?(\.nc)?(?:\.v([24]))?\.([bsuf](?:8|16|32|64))"
-)
 SHUFFLE = re.compile(r"shfl\.sync\.(?:up|down|bfly|idx)\.b32")
 PRODUCT = re.compile(
     r"mma\.sync\.aligned\.(?:m16n8k16\.row\.col\.f32\.(?:bf16\.bf16|f16\.f16)\.f32"
     r"|m16n8k8\.row\.col\.f32\.tf32\.tf32\.f32)"
 )
-SWAP = re.compile(r"atom(?:\.relaxed)?(?:\.(?:sys|gpu|cta))?\.global\.cas\.b(32|64)")
-COPY = re.compile(r"cp\.async\.c[ag]\.shared\.global")
 
 
 def called(i: Instruction) -> tuple[list[str], str, list[str]]:
@@ -64,12 +53,13 @@ class FunctionOfThread:
         own = {a.name: LOCAL + a.align for a in function.local}
         if len(own) > 1:
             raise CompilerError(f"@{function.name}: several arrays of a thread")
-        self.function, self.sites = function, sites
+        self.function = function
         self.lines = Lines(function, {**places, **own})
         self.bytes = {p.name: p.bytes for p in function.slots}
         if not function.entry:
             self.bytes |= {p.name: p.bytes for p in (*function.parameters, *function.results)}
         self.given = {p.name: f"%emu.p{i}" for i, p in enumerate(function.parameters)}
+        self.memory = Accesses(self.lines, self.bytes, self.given, sites)
         self.open = True
         """Whether the block that is written has no end yet."""
 
@@ -167,11 +157,11 @@ class FunctionOfThread:
         elif i.opcode in ("call", "call.uni"):
             self._call(i)
         elif match := ACCESS.fullmatch(i.opcode):
-            self._access(i, *match.groups())
+            self.memory.access(i, *match.groups())
         elif match := SWAP.fullmatch(i.opcode):
-            self._swap(i, int(match[1]))
+            self.memory.swap(i, int(match[1]))
         elif COPY.fullmatch(i.opcode):
-            self._copy(i)
+            self.memory.copy(i)
         elif i.opcode == "cp.async.commit_group":
             w.line("call void @emu.commit(ptr %emu.c)")
         elif i.opcode in ("cp.async.wait_group", "cp.async.wait_all"):
@@ -200,91 +190,6 @@ class FunctionOfThread:
         for r in results:
             kind = f"i{8 * self.bytes[r]}"
             w.line(f"store {kind} {w.let(f'call {kind} @{name}({listed})')}, ptr %{r}.memory")
-
-    # -- memory ----------------------------------------------------------------------------
-
-    def _access(
-        self,
-        i: Instruction,
-        how: str,
-        space: str | None,
-        constant: str | None,
-        count: str | None,
-        type_: str,
-    ) -> None:
-        """A load or a store of one register or of several."""
-        w, width, writes = self.lines, BITS[type_] // 8, how == "st"
-        address, registers = (i.operands if writes else i.operands[::-1])[:2]
-        listed = inner(registers)
-        if len(listed) != int(count or 1) or (constant and (writes or space != "global")):
-            raise CompilerError(f"the emulator cannot read: {i.text}")
-        if space == "param" and self.function.entry and _split_address(address)[0] in self.given:
-            w.same(listed[0], self._parameter(address, 8 * width), type_)
-            return
-        mode = WRITE if writes else (READ_CONSTANT if constant else READ)
-        place = self._place(i, space or "global", address, width * len(listed), mode)
-        for n, register in enumerate(listed):
-            at = w.let(f"getelementptr i8, ptr {place}, i64 {n * width}") if n else place
-            if writes:
-                value = w.bits(register, 8 * width)
-                w.line(f"store i{8 * width} {value}, ptr {at}, align {width}")
-            else:
-                loaded = f"load i{8 * width}, ptr {at}, align {width}"
-                w.put(register, loaded, type_, type_[0] == "s")
-
-    def _parameter(self, address: str, bits: int) -> str:
-        """A parameter of a kernel, which is a word."""
-        name, offset = _split_address(address)
-        if offset:
-            raise CompilerError(f"the emulator does not know parameters with parts: {address}")
-        value = self.given[name]
-        return value if bits == 64 else self.lines.let(f"trunc i64 {value} to i{bits}")
-
-    def _place(self, i: Instruction, space: str, operand: str, size: int, mode: int) -> str:
-        """Where an access goes, once it is checked."""
-        w = self.lines
-        if space == "param":
-            name, offset = _split_address(operand)
-            if name not in self.bytes or not 0 <= offset <= self.bytes[name] - size:
-                raise CompilerError(f"the emulator does not know the parameter of: {i.text}")
-            return w.let(f"getelementptr i8, ptr %{name}.memory, i64 {offset}")
-        address, site = self._address(operand), self._site(i)
-        if space == "local":
-            (array,) = self.function.local
-            at = w.let(f"sub i64 {address}, {LOCAL + array.align}")
-            told = f"i64 {at}, i64 {array.bytes}, i64 {size}, i64 {site}"
-            index = w.let(f"call i64 @emu.local(ptr %emu.c, {told})")
-            return w.let(f"getelementptr i8, ptr %emu.local, i64 {index}")
-        told = f"i64 {address}, i64 {size}, i64 {mode}, i64 {site}"
-        return w.let(f"call ptr @emu.{space}(ptr %emu.c, {told})")
-
-    def _address(self, operand: str) -> str:
-        w = self.lines
-        name, offset = _split_address(operand)
-        bits = self.function.bits(name) or 64
-        base = w.bits(name, bits)
-        if bits < 64:
-            base = w.let(f"zext i{bits} {base} to i64")
-        return w.let(f"add i64 {base}, {offset}") if offset else base
-
-    def _swap(self, i: Instruction, bits: int) -> None:
-        """One number takes another's place if it is what is expected."""
-        w = self.lines
-        result, address, expected, new = i.operands
-        place = self._place(i, "global", address, bits // 8, ATOMIC)
-        values = f"i{bits} {w.bits(expected, bits)}, i{bits} {w.bits(new, bits)}"
-        pair = w.let(f"cmpxchg ptr {place}, {values} monotonic monotonic")
-        w.put(result, f"extractvalue {{ i{bits}, i1 }} {pair}, 0", f"b{bits}")
-
-    def _copy(self, i: Instruction) -> None:
-        """A copy that lands when the thread waits for it."""
-        w = self.lines
-        target, source, count = i.operands
-        size = int(count)
-        read = self._place(i, "global", source, size, READ)
-        site = self._site(i)
-        told = f"i64 {self._address(target)}, ptr {read}, i64 {size}, i64 {site}"
-        w.line(f"call void @emu.ask(ptr %emu.c, {told})")
 
     # -- waiting ---------------------------------------------------------------------------
 
@@ -316,16 +221,12 @@ class FunctionOfThread:
         for n, register in enumerate(inner(results)):
             w.put(register, f"trunc i64 {w.word(REGISTERS_GOT + n)} to i32", "b32")
 
-    def _site(self, i: Instruction) -> int:
-        self.sites.append(i)
-        return len(self.sites) - 1
-
     def _suspend(self, i: Instruction, state: int) -> None:
         """Gives up the processor until the state of the thread is ready again."""
         w = self.lines
         if not self.function.entry:
             raise CompilerError(f"@{self.function.name}: only a kernel may wait: {i.text}")
-        w.set_word(SITE, str(self._site(i)))
+        w.set_word(SITE, str(self.memory.site(i)))
         w.set_word(STATE, str(state))
         back, here = w.let("call i8 @llvm.coro.suspend(token none, i1 false)"), self._label()
         cases = f"i8 0, label %{here} i8 1, label %emu.cleanup"
@@ -342,10 +243,3 @@ def _target(i: Instruction) -> str:
     """Where a branch goes."""
     (label,) = i.operands
     return label
-
-
-def _split_address(operand: str) -> tuple[str, int]:
-    found = ADDRESS.match(operand)
-    if found is None:
-        raise CompilerError(f"the emulator cannot read the address {operand}")
-    return found[1], int(found[2] or 0)
