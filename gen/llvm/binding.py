@@ -78,13 +78,14 @@ def prepare(text: str, target: Target) -> binding.ModuleRef:
 def coroutine_code(text: str, target: Target) -> bytes:
     """The machine code of a module with coroutines, as an object file for this process.
 
-    Local arrays become registers first: LLVM splits coroutines wrongly that declare several.
+    Local arrays become registers first: LLVM splits coroutines wrongly that declare several. LLVM
+    does nothing else to be fast: most such code runs once, and takes a sixth of the time to make.
     """
     module = prepare(text, target)
-    tuning = binding.create_pipeline_tuning_options(speed_level=1)
+    tuning = binding.create_pipeline_tuning_options(speed_level=0)
     builder = binding.create_pass_builder(machine(target), tuning)
     builder.getModulePassManager().run(module, builder)
-    return machine(target).emit_object(module)
+    return machine(target, level=0).emit_object(module)
 
 
 @cache

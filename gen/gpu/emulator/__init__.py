@@ -1,4 +1,4 @@
-"""A processor of threads in blocks, on a CPU: the LLVM code that becomes PTX, run thread by thread.
+"""A processor of threads in blocks, on a CPU: the PTX that a driver gets, run thread by thread.
 
 Threads are coroutines, which wait at barriers and where a warp exchanges values. Every access to
 memory that threads share is checked: that it lies inside, that somebody has written what is read,

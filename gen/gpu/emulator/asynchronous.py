@@ -7,15 +7,14 @@ was there before, which the stamps tell.
 
 from __future__ import annotations
 
-from .memory import CONTEXT, word
+from .memory import CONTEXT, TOO_MANY, WRITE, word
 
 COUNT, GROUPS, QUEUE = 40, 41, 44
 """Words of a thread's record: copies asked for, groups closed, and the copies from ``QUEUE`` on."""
 ENTRY = 5
-"""Words of a copy: its group (-1 once it has landed), region, target, source and bytes."""
+"""Words of a copy: its group (-1 once it has landed), target, source, bytes and instruction."""
 MOST = (CONTEXT - QUEUE) // ENTRY
-TOO_MANY = 5
-"""The fault of a thread that has more copies under way than its record holds."""
+"""Copies of a thread that may be under way at once."""
 
 
 def _entry(at: int, name: str, type_: str = "i64") -> str:
@@ -24,13 +23,13 @@ def _entry(at: int, name: str, type_: str = "i64") -> str:
 
 ASYNCHRONOUS = f"""
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
-define internal void @emu.ask(ptr %c, i64 %region, ptr %target, ptr %source, i64 %size) {{
+define internal void @emu.ask(ptr %c, i64 %target, ptr %source, i64 %size, i64 %line) {{
 {word("%c", COUNT, "count")}
 {word("%c", GROUPS, "groups")}
   %room = icmp ult i64 %count, {MOST}
   br i1 %room, label %note, label %full
 full:
-  call void @emu.fault(ptr %c, i64 {TOO_MANY}, i64 %region, i64 0, i64 0)
+  call void @emu.fault(ptr %c, i64 {TOO_MANY}, i64 0, i64 0, i64 0, i64 %line)
   ret void
 note:
   %words = mul i64 %count, {ENTRY}
@@ -38,13 +37,13 @@ note:
   %e = getelementptr i64, ptr %c, i64 %first
   store i64 %groups, ptr %e
   %e1 = getelementptr i64, ptr %e, i64 1
-  store i64 %region, ptr %e1
+  store i64 %target, ptr %e1
   %e2 = getelementptr i64, ptr %e, i64 2
-  store ptr %target, ptr %e2
+  store ptr %source, ptr %e2
   %e3 = getelementptr i64, ptr %e, i64 3
-  store ptr %source, ptr %e3
+  store i64 %size, ptr %e3
   %e4 = getelementptr i64, ptr %e, i64 4
-  store i64 %size, ptr %e4
+  store i64 %line, ptr %e4
   %more = add i64 %count, 1
   store i64 %more, ptr %count.p
   ret void
@@ -76,11 +75,11 @@ look:
   %now = and i1 %open, %due
   br i1 %now, label %land, label %following
 land:
-{_entry(1, "region")}
-{_entry(2, "target", "ptr")}
-{_entry(3, "source", "ptr")}
-{_entry(4, "size")}
-  %p = call ptr @emu.at(ptr %c, i64 %region, ptr %target, i64 %size, i1 true)
+{_entry(1, "target")}
+{_entry(2, "source", "ptr")}
+{_entry(3, "size")}
+{_entry(4, "line")}
+  %p = call ptr @emu.shared(ptr %c, i64 %target, i64 %size, i64 {WRITE}, i64 %line)
   call void @llvm.memcpy.p0.p0.i64(ptr %p, ptr %source, i64 %size, i1 false)
   store i64 -1, ptr %group.p
   br label %following

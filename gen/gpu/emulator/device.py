@@ -61,7 +61,7 @@ class EmulatedDevice:
         seed = int(self.rng.integers(1 << 31))
         kernel = ready.kernel
         told = ready.blocks, kernel.lanes, ready.memories(at), ready.sizes, status
-        emulated(kernel.llvm).launch(*told, seed, self.races)
+        emulated(code.ptx, kernel.loops.name).launch(*told, seed, self.races)
 
     def wait(self) -> None:
         """Nothing, as every launch has ended."""

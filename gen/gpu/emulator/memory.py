@@ -8,20 +8,35 @@ between two barriers.
 
 from __future__ import annotations
 
-OUTSIDE, NEVER_WRITTEN, RACE, MISALIGNED = 1, 2, 3, 4
-"""What a fault is; ``MISALIGNED`` is an address that is no multiple of the bytes asked for."""
+OUTSIDE, NEVER_WRITTEN, RACE, MISALIGNED, TOO_MANY, NOWHERE, CHANGED = range(1, 8)
+"""What a fault is.
+
+``MISALIGNED`` is an address that is no multiple of the bytes asked for, ``TOO_MANY`` more copies
+under way than a record holds, ``NOWHERE`` an address in no array of its space, ``CHANGED`` a write
+to what a kernel reads as if nobody wrote it.
+"""
+READ, WRITE, READ_CONSTANT, ATOMIC = range(4)
+"""Ways of an access: ``READ_CONSTANT`` is what PTX calls ``.nc``."""
 CONTEXT = 128
 """Words of the record of a thread, of 8 bytes each."""
-STATE, LANE, BLOCK, BLOCKS, EPOCH, LAUNCH, SITE, WITH, GIVE, GOT = range(10)
-"""Which word of the record says what; from ``GIVE`` on lies what a warp exchanges."""
+STATE, LANE, BLOCK, BLOCKS, EPOCH, LAUNCH, SITE, WITH, GIVE, GOT, CLAMP, MASK = range(12)
+"""Which word of the record says what; from ``WITH`` on lies what a warp exchanges."""
 REGISTERS_GIVEN, REGISTERS_GOT = 16, 32
 """Where the words of a product of a warp begin."""
 READY, AT_BARRIER, IN_WARP, DONE = range(4)
-REGIONS, FAULT, REGION, OFFSET, WHO, WHERE, OTHER, _, SPARE = range(9)
-"""Words of the record of a launch; at ``SPARE`` lies memory for accesses that are outside."""
-BASE, BYTES, WRITERS, READERS, WRITTEN = range(5)
-"""Words of the record of a region; ``WRITTEN`` is whether it holds something from the start."""
-REGION_WORDS = 5
+REGIONS, FAULT, REGION, OFFSET, WHO, WHERE, OTHER, LINE, GLOBALS, SHAREDS = range(10)
+"""Words of the record of a launch; the last two count the regions of global and shared memory."""
+SPARE = 16
+"""Where memory for accesses that are outside begins."""
+BASE, BYTES, HOST, WRITERS, READERS, CONSTANTS, WRITTEN = range(7)
+"""Words of the record of a region.
+
+``BASE`` is its address for the kernel, ``HOST`` for this process; ``CONSTANTS`` the marks of bytes
+that were read as constant; ``WRITTEN`` whether it holds something from the start.
+"""
+REGION_WORDS = 7
+GLOBAL_SHIFT, SHARED_SHIFT = 40, 20
+"""An array has all addresses with the same upper bits: no address past its end is in another."""
 MANY = 0xFFFF
 EVERY = 0xFFFFFF
 
@@ -67,7 +82,8 @@ define internal i1 @emu.meets(i64 %other, i64 %me) {
 """Whether the access of a stamp is not ordered with one's own."""
 
 FAULTED = f"""
-define internal void @emu.fault(ptr %c, i64 %kind, i64 %region, i64 %offset, i64 %other) {{
+define internal void @emu.fault(ptr %c, i64 %kind, i64 %region, i64 %offset,
+  i64 %other, i64 %line) {{
 {word("%c", LAUNCH, "launch", "ptr")}
   %f = getelementptr i64, ptr %launch, i64 {FAULT}
   %old = load i64, ptr %f
@@ -87,6 +103,8 @@ note:
   store i64 %block, ptr %p4
   %p5 = getelementptr i64, ptr %launch, i64 {OTHER}
   store i64 %other, ptr %p5
+  %p6 = getelementptr i64, ptr %launch, i64 {LINE}
+  store i64 %line, ptr %p6
   br label %done
 done:
   ret void
@@ -94,7 +112,8 @@ done:
 """
 
 AT = f"""
-define internal ptr @emu.at(ptr %c, i64 %region, ptr %p, i64 %size, i1 %writes) {{
+define internal ptr @emu.at(ptr %c, i64 %region, i64 %address, i64 %size,
+  i64 %mode, i64 %line) {{
 entry:
 {word("%c", LAUNCH, "launch", "ptr")}
 {word("%launch", REGIONS, "regions", "ptr")}
@@ -102,11 +121,16 @@ entry:
   %r = getelementptr i64, ptr %regions, i64 %first
 {word("%r", BASE, "base")}
 {word("%r", BYTES, "bytes")}
+{word("%r", HOST, "host", "ptr")}
 {word("%r", WRITERS, "writers", "ptr")}
 {word("%r", READERS, "readers", "ptr")}
+{word("%r", CONSTANTS, "constants", "ptr")}
 {word("%r", WRITTEN, "held")}
-  %address = ptrtoint ptr %p to i64
+  %writes = icmp eq i64 %mode, {WRITE}
+  %fixed = icmp eq i64 %mode, {READ_CONSTANT}
+  %atomic = icmp eq i64 %mode, {ATOMIC}
   %offset = sub i64 %address, %base
+  %p = getelementptr i8, ptr %host, i64 %offset
   %last = sub i64 %bytes, %size
   %room = icmp sge i64 %last, 0
   %below = icmp ule i64 %offset, %last
@@ -118,16 +142,18 @@ entry:
 aligned:
   br i1 %straight, label %stamps, label %aside
 aside:
-  call void @emu.fault(ptr %c, i64 {MISALIGNED}, i64 %region, i64 %offset, i64 0)
+  call void @emu.fault(ptr %c, i64 {MISALIGNED}, i64 %region, i64 %offset, i64 0, i64 %line)
   %other = getelementptr i64, ptr %launch, i64 {SPARE}
   ret ptr %other
 outside:
-  call void @emu.fault(ptr %c, i64 {OUTSIDE}, i64 %region, i64 %offset, i64 0)
+  call void @emu.fault(ptr %c, i64 {OUTSIDE}, i64 %region, i64 %offset, i64 0, i64 %line)
   %spare = getelementptr i64, ptr %launch, i64 {SPARE}
   ret ptr %spare
 stamps:
   %traced = icmp ne ptr %writers, null
-  br i1 %traced, label %start, label %end
+  %alone = xor i1 %atomic, true
+  %stamped = and i1 %traced, %alone
+  br i1 %stamped, label %start, label %end
 start:
 {_STAMP}
   %unknown = icmp eq i64 %held, 0
@@ -138,20 +164,32 @@ byte:
   %at = add i64 %offset, %i
   %wp = getelementptr i64, ptr %writers, i64 %at
   %rp = getelementptr i64, ptr %readers, i64 %at
+  %cp = getelementptr i8, ptr %constants, i64 %at
   %w = load i64, ptr %wp
   %q = load i64, ptr %rp
+  %mark = load i8, ptr %cp
+  %marked = icmp ne i8 %mark, 0
   %clash = call i1 @emu.meets(i64 %w, i64 %me)
   br i1 %clash, label %race, label %known
 race:
-  call void @emu.fault(ptr %c, i64 {RACE}, i64 %region, i64 %at, i64 %w)
+  call void @emu.fault(ptr %c, i64 {RACE}, i64 %region, i64 %at, i64 %w, i64 %line)
   br label %known
 known:
   %never = icmp eq i64 %w, 0
   %blank = and i1 %never, %unknown
   %poison = and i1 %blank, %reads
-  br i1 %poison, label %blankly, label %who
+  br i1 %poison, label %blankly, label %constant
 blankly:
-  call void @emu.fault(ptr %c, i64 {NEVER_WRITTEN}, i64 %region, i64 %at, i64 0)
+  call void @emu.fault(ptr %c, i64 {NEVER_WRITTEN}, i64 %region, i64 %at, i64 0, i64 %line)
+  br label %constant
+constant:
+  %ever = xor i1 %never, true
+  %early = and i1 %fixed, %ever
+  %since = and i1 %writes, %marked
+  %changed = or i1 %early, %since
+  br i1 %changed, label %unsteady, label %who
+unsteady:
+  call void @emu.fault(ptr %c, i64 {CHANGED}, i64 %region, i64 %at, i64 %w, i64 %line)
   br label %who
 who:
   %others = call i1 @emu.meets(i64 %q, i64 %me)
@@ -159,12 +197,15 @@ who:
 write:
   br i1 %others, label %late, label %sign
 late:
-  call void @emu.fault(ptr %c, i64 {RACE}, i64 %region, i64 %at, i64 %q)
+  call void @emu.fault(ptr %c, i64 {RACE}, i64 %region, i64 %at, i64 %q, i64 %line)
   br label %sign
 sign:
   store i64 %me, ptr %wp
   br label %following
 read:
+  %fixed8 = zext i1 %fixed to i8
+  %mark2 = or i8 %mark, %fixed8
+  store i8 %mark2, ptr %cp
   %x = xor i64 %q, %me
   %x40 = lshr i64 %x, 40
   %elsewhere = icmp ne i64 %x40, 0
@@ -186,4 +227,50 @@ end:
 """
 """The place of an access, or another one where it would be outside."""
 
-CHECKS = MEETS + FAULTED + AT
+
+def _space(name: str, shift: int, count: int, before: str) -> str:
+    """The place of an access by an address of a space, whose upper bits number its arrays."""
+    return f"""
+define internal ptr @emu.{name}(ptr %c, i64 %address, i64 %size, i64 %mode, i64 %line) {{
+{word("%c", LAUNCH, "launch", "ptr")}
+{word("%launch", count, "count")}
+  %high = lshr i64 %address, {shift}
+  %own = sub i64 %high, 1
+  %there = icmp ult i64 %own, %count
+  br i1 %there, label %known, label %unknown
+known:
+{before}
+  %p = call ptr @emu.at(ptr %c, i64 %region, i64 %address, i64 %size, i64 %mode, i64 %line)
+  ret ptr %p
+unknown:
+  call void @emu.fault(ptr %c, i64 {NOWHERE}, i64 0, i64 %address, i64 0, i64 %line)
+  %spare = getelementptr i64, ptr %launch, i64 {SPARE}
+  ret ptr %spare
+}}
+"""
+
+
+SPACES = _space("global", GLOBAL_SHIFT, GLOBALS, "  %region = add i64 %own, 0") + _space(
+    "shared",
+    SHARED_SHIFT,
+    SHAREDS,
+    f"{word('%launch', GLOBALS, 'globals')}\n  %region = add i64 %own, %globals",
+)
+INSIDE = f"""
+define internal i64 @emu.local(ptr %c, i64 %offset, i64 %bytes, i64 %size, i64 %line) {{
+  %last = sub i64 %bytes, %size
+  %below = icmp ule i64 %offset, %last
+  %mask = sub i64 %size, 1
+  %crooked = and i64 %offset, %mask
+  %straight = icmp eq i64 %crooked, 0
+  %fine = and i1 %below, %straight
+  br i1 %fine, label %known, label %unknown
+known:
+  ret i64 %offset
+unknown:
+  call void @emu.fault(ptr %c, i64 {NOWHERE}, i64 0, i64 %offset, i64 0, i64 %line)
+  ret i64 0
+}}
+"""
+"""The offset of an access to the array of a thread."""
+CHECKS = MEETS + FAULTED + AT + SPACES + INSIDE

@@ -17,7 +17,7 @@ G, T = LANE // 4, LANE % 4
 def multiplied(name: str, given: Array) -> Array:
     """The four new sums of each lane; ``given`` are the ten registers of each, as words."""
     words = given.astype(np.uint64).astype(np.uint32)
-    beside, depth = (1, 8) if name.endswith("tf32") else (2, 16)
+    beside, depth = (1, 8) if "tf32" in name else (2, 16)
     x, y = np.zeros((16, depth)), np.zeros((depth, 8))
     for r in range(4):
         row, col = G + 8 * (r % 2), beside * T + (depth // 2) * (r // 2)
@@ -37,8 +37,8 @@ def multiplied(name: str, given: Array) -> Array:
 
 def _elements(name: str, register: Array) -> list[Array]:
     """The numbers in a register of each lane."""
-    if name.endswith("tf32"):
+    if "tf32" in name:
         return [np.ascontiguousarray(register).view(np.float32).astype(np.float64)]
     halves = [(register & 0xFFFF).astype(np.uint16), (register >> 16).astype(np.uint16)]
-    dtype = BF16.numpy if name.endswith("bf16") else np.float16
+    dtype = BF16.numpy if "bf16" in name else np.float16
     return [h.view(dtype).astype(np.float64) for h in halves]

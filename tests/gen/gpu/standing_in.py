@@ -77,7 +77,7 @@ class Kernels:
         buffers = [Memory(w, self.memory.left(w)) for w in words[:count]]
         sizes, status = words[count:-1], words[-1]
         self.memory.left(status)
-        emulated(kernel.llvm).launch(blocks, lanes, buffers, sizes, status)
+        emulated(ptx, name).launch(blocks, lanes, buffers, sizes, status)
 
 
 class StandIn:
