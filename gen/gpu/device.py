@@ -27,10 +27,9 @@ class Memory:
 
 @dataclass(frozen=True)
 class KernelCode:
-    """One kernel: its loops, its LLVM code, and how many lanes and blocks run it."""
+    """One kernel: its loops, and how many lanes and blocks run it."""
 
     loops: LoopKernel
-    llvm: str
     lanes: int
     blocks: Dim
 

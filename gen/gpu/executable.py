@@ -191,13 +191,10 @@ def built(module: Module, target: Target, schedule: str | None = None) -> Device
     codes: dict[str, tuple[KernelCode, ...]] = {}
     whole = Text("nounwind")
     for kernel in program.kernels():
-        texts = [(p, emit_gpu_kernel(p, target, known[kernel])) for p in phases(kernel)]
-        for _, text in texts:
-            whole.include(text)
-        codes[kernel.name] = tuple(
-            KernelCode(phase, str(text), block_size(phase), grid_size(phase))
-            for phase, text in texts
-        )
+        parts = phases(kernel)
+        for phase in parts:
+            whole.include(emit_gpu_kernel(phase, target, known[kernel]))
+        codes[kernel.name] = tuple(KernelCode(p, block_size(p), grid_size(p)) for p in parts)
     code = DeviceCode(target, str(whole), codes)
     report = Report(
         seconds={},
