@@ -6,7 +6,7 @@ the step, axis by axis.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,6 +17,8 @@ from .index import step_of
 from .proofs import SEARCH_STEPS, Facts
 from .statements import Memory, Operand
 
+WHOLES = 64
+"""Terms of a quotient, at most."""
 EASY = 40
 """Steps of a search for a proof that are enough for most claims that hold."""
 
@@ -64,9 +66,10 @@ def outside(view: View, offset: Dim, facts: Facts) -> bool:
     then the element's row or column must be another. A step of one leaves the rows alone.
     """
     return any(
-        _outside_in_rows(view, offset, step, facts, effort)
+        _outside_in_rows(view, offset, step, facts, effort, divided)
         for effort in (EASY, SEARCH_STEPS)
         for step in _pitches(view)
+        for divided in ((_divided,) if len(terms_of(step)) < 2 else (_divided, _divided_as_a_whole))
     )
 
 
@@ -74,9 +77,11 @@ def _pitches(view: View) -> dict[Dim, None]:
     return dict.fromkeys((*(axis.step for axis in view.axes), 1))
 
 
-def _outside_in_rows(view: View, offset: Dim, step: Dim, facts: Facts, effort: int) -> bool:
-    rectangle = _rectangle(view, step, facts)
-    row, column = _divided(offset, step)
+def _outside_in_rows(
+    view: View, offset: Dim, step: Dim, facts: Facts, effort: int, divided: Divided
+) -> bool:
+    rectangle = _rectangle(view, step, facts, divided)
+    row, column = divided(offset, step)
     if rectangle is None or not _in_row(column, column, step, facts):
         return False
     sides = zip(rectangle, (row, column), strict=True)
@@ -105,15 +110,17 @@ def _in_row(first: Dim, last: Dim, step: Dim, facts: Facts) -> bool:
 
 Side = tuple[Dim, Dim]
 """The first and the last place."""
+Divided = Callable[[Dim, Dim], tuple[Dim, Dim]]
+"""Whole steps in a size, and what is left."""
 
 
-def _rectangle(view: View, step: Dim, facts: Facts) -> tuple[Side, Side] | None:
+def _rectangle(view: View, step: Dim, facts: Facts, divided: Divided) -> tuple[Side, Side] | None:
     """Which rows of ``step`` elements, and which places in each, a view lies in."""
-    row, column = _divided(view.start, step)
+    row, column = divided(view.start, step)
     down: Side = (row, row)
     across: Side = (column, column)
     for size, each in view.axes:
-        rows, rest = _divided(each, step)
+        rows, rest = divided(each, step)
         if rest == 0:
             down = _wider(down, size, rows, facts)
         elif rows == 0:
@@ -141,3 +148,19 @@ def _divided(d: Dim, step: Dim) -> tuple[Dim, Dim]:
         for part in parts:
             whole = whole + (0 if part is None else part)
     return whole, d - whole * step
+
+
+def _divided_as_a_whole(d: Dim, step: Dim) -> tuple[Dim, Dim]:
+    """The same by the largest term of a step of several, such as n of ``n+1``."""
+    first = max(
+        terms_of(step), key=lambda term: (sum(power for _, power in term[0]), term[0] != ())
+    )
+    leading = canonical({first[0]: first[1]})
+    whole: Dim = 0
+    for _ in range(WHOLES):
+        parts = (divide_exactly(canonical({mono: k}), leading) for mono, k in terms_of(d))
+        part = next((p for p in parts if p is not None), None)
+        if part is None:
+            break
+        whole, d = whole + part, d - part * step
+    return whole, d
