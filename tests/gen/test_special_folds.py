@@ -27,9 +27,10 @@ from dlvm.ir import (
     Op,
     Param,
     TensorType,
+    splat,
 )
 from dlvm.ir.sizes.dims import Dim, symbol
-from dlvm.ops import Fold, LinearRecurrence
+from dlvm.ops import Equal, Fold, Less, LinearRecurrence, SegmentedFold
 from dlvm.ops.families import Reduction, Running
 from tests.special import kinds
 
@@ -56,6 +57,10 @@ def folds(x: Param) -> Iterator[Op]:
             make: Any = cls
             if issubclass(cls, LinearRecurrence):
                 yield make(x, x, axis)
+            elif issubclass(cls, SegmentedFold):
+                for word in ("add", "max", "min"):
+                    yield make(x, Less(x, splat(0, x.type)), axis, word)
+                    yield make(x, Equal(x, splat(1, x.type)), axis, word, True, True)
             elif issubclass(cls, Reduction) and cls is not Fold:
                 yield make(x, (axis,))
             elif issubclass(cls, Running):
@@ -90,7 +95,9 @@ def test_folds_of_special_values_are_as_interpreted(dtype: Any, length: int | No
             x = rows(dtype, n, seed)
             with np.errstate(all="ignore"):
                 expected = module.run("f", x)
-            for op, found, value in zip(module.main.ops, code.run([x]), expected, strict=True):
+            made = module.main.results
+            for op, found, value in zip(made, code.run([x]), expected, strict=True):
+                assert isinstance(op, Op)
                 axes: Any = getattr(op, "axes", None) or getattr(op, "axis", None)
                 wrong = np.argwhere(kinds(found) != kinds(value))
                 said = f"{op.name} along {axes} at length {n}, seed {seed}"
