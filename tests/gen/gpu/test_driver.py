@@ -10,7 +10,6 @@ import dlvm
 from dlvm.gen.gpu import choosing
 from dlvm.gen.gpu.choosing import using
 from dlvm.gen.gpu.driver import Driver, DriverError, driver
-from dlvm.gen.gpu.pool import Pool, rounded
 
 from .kinds import KINDS, f32
 from .standing_in import CONTEXT, StandIn
@@ -224,10 +223,3 @@ def test_an_error_that_comes_late_names_the_kernels_that_ran():
         stand_in.faults["cuMemcpyDtoH_v2"] = 700
         with pytest.raises(DriverError, match=f"cuMemcpyDtoH_v2 after @{name}: .*ILLEGAL"):
             np.asarray(result)
-
-
-def test_sizes_of_a_pool():
-    assert [rounded(n) for n in (0, 1, 512, 513)] == [512, 512, 512, 1024]
-    assert rounded((1 << 21) + 1) == 1 << 22
-    pool = Pool(lambda n: n, lambda a: None)
-    assert pool.allocate(5) == 512
