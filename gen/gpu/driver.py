@@ -23,6 +23,7 @@ from dlvm.target import Target
 
 from .device import DeviceCode, Ready
 from .pool import Pool
+from .staging import Staging
 
 LIBRARY = "libcuda.so.1"
 LOG, NAME = 8192, 256
@@ -73,6 +74,7 @@ class Driver:
         self.name = name.value.decode(errors="replace")
         self.place: tuple[int, int] = (CUDA, ordinal)
         self._pool = Pool(self._take, self._give)
+        self._staging = Staging(self._call)
 
     @cached_property
     def capability(self) -> tuple[int, int]:
@@ -102,16 +104,18 @@ class Driver:
 
     def write(self, address: int, array: Array) -> None:
         """A copy to the device, in the order of launches; the array may change afterwards."""
-        if array.nbytes:
+        if array.nbytes and not self._staging.write(address, array, self._on()):
             source = ctypes.c_void_p(array.ctypes.data)
             self._copy("cuMemcpyHtoD", ctypes.c_uint64(address), source, array.nbytes, waits=True)
 
     def read(self, address: int, array: Array) -> None:
         """A copy from the device, after all launches."""
-        if array.nbytes:
+        if not array.nbytes:
+            return
+        if not self._staging.read(array, address, self._on()):
             target = ctypes.c_void_p(array.ctypes.data)
             self._copy("cuMemcpyDtoH", target, ctypes.c_uint64(address), array.nbytes, waits=True)
-            self._running.clear()
+        self._running.clear()
 
     def copy(self, target: int, source: int, count: int) -> None:
         """A copy on the device, in the order of launches."""
