@@ -31,6 +31,8 @@ LOG_BUFFER, LOG_SIZE = 5, 6
 """CU_JIT_ERROR_LOG_BUFFER and CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES."""
 MAJOR, MINOR = 75, 76
 """CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and its MINOR."""
+DEVICE_ORDINAL = 9
+"""CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL."""
 OUT_OF_MEMORY = 2
 """CUDA_ERROR_OUT_OF_MEMORY."""
 NON_BLOCKING, OF_THREAD = 1, 1
@@ -207,6 +209,20 @@ class Driver:
     def follow(self, stream: int) -> None:
         """Returns once what others asked of one of their streams has ended."""
         self._call("cuStreamSynchronize", ctypes.c_void_p(stream))
+
+    def ordinal(self, address: int) -> int | None:
+        """The number of the GPU whose memory this is, None for memory that CUDA does not know.
+
+        Some machines let a GPU read such memory of the host.
+        """
+        found = ctypes.c_int(-1)
+        try:
+            told = ctypes.byref(found), DEVICE_ORDINAL, ctypes.c_uint64(address)
+            self._call("cuPointerGetAttribute", *told)
+        except DriverError as error:
+            if "CUDA_ERROR_INVALID_VALUE" not in error.message:
+                raise
+        return found.value if found.value >= 0 else None
 
     def mark(self) -> Any:
         """A point in the order of launches, whose time the device takes."""

@@ -264,13 +264,15 @@ def _bytes(type_: TensorType) -> int:
 
 def _check_place(x: Elsewhere, device: Device, module: Module, i: int) -> None:
     """An error for an argument on another GPU, whose address means something else here."""
-    here = device.place[1]
-    if x.ordinal not in (None, here):
+    here, found = device.place[1], x.ordinal
+    if found is None and x.nbytes:
+        found = device.ordinal(x.address)
+    if found not in (None, here):
         name = module.main.params[i].name
         raise UserError(
             f"{name}: expected an array on GPU {here}, where the function runs, found one on GPU"
-            f" {x.ordinal}",
-            remedy=f"copy the array to GPU {here}, or name GPU {x.ordinal} in the target",
+            f" {found}",
+            remedy=f"copy the array to GPU {here}, or name GPU {found} in the target",
         )
 
 

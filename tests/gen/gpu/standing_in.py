@@ -20,6 +20,7 @@ from dlvm.gen.gpu.device import Memory
 from dlvm.gen.gpu.emulator.machine import emulated
 
 NAMES = {
+    1: b"CUDA_ERROR_INVALID_VALUE",
     2: b"CUDA_ERROR_OUT_OF_MEMORY",
     101: b"CUDA_ERROR_INVALID_DEVICE",
     218: b"CUDA_ERROR_INVALID_PTX",
@@ -103,7 +104,7 @@ class StandIn:
         self.graphs, self.captured, self.streams = {}, {}, {55}
         self.numbers = itertools.count(4000)
         self.thread = threading.local()
-        self.pinned, self.late = {}, deque()
+        self.pinned, self.late, self.owners = {}, deque(), {}
 
     def __getattr__(self, name):
         if not name.startswith("cu"):
@@ -156,6 +157,15 @@ class StandIn:
         if sum(n for _, n in self.memory.held.values()) + count.value > self.room:
             return 2
         address._obj.value = self.memory.take(count.value)
+        self.owners[address._obj.value] = self.thread.context - CONTEXT
+
+    def _cuPointerGetAttribute(self, value, which, address):
+        assert which == 9
+        for start, (_, count) in self.memory.held.items():
+            if start <= address.value < start + count:
+                value._obj.value = self.owners[start]
+                return 0
+        return 1
 
     def _cuMemFree(self, address):
         del self.memory.held[address.value]
