@@ -61,6 +61,7 @@ class Driver:
 
     def __init__(self, library: Any, ordinal: int = 0, stream: int = 0) -> None:
         self.library, self.stream = library, stream
+        self._own = ctypes.c_void_p(stream or None)
         self._process = os.getpid()
         self._running: deque[str] = deque(maxlen=4)
         self._of_thread = threading.local()
@@ -76,6 +77,7 @@ class Driver:
         self.name = name.value.decode(errors="replace")
         self.place: tuple[int, int] = (CUDA, ordinal)
         self._pool = Pool(self._take, self._give)
+        self.allocate, self.free = self._pool.allocate, self._pool.free
         self._staging = Staging(self._call)
 
     @cached_property
@@ -87,14 +89,6 @@ class Driver:
         return found[0].value, found[1].value
 
     # -- memory ------------------------------------------------------------------------------------
-
-    def allocate(self, count: int) -> int:
-        """Memory of the device, aligned to 256 bytes at least."""
-        return self._pool.allocate(count)
-
-    def free(self, address: int) -> None:
-        """Keeps memory for the next who needs as much."""
-        self._pool.free(address)
 
     def _take(self, count: int) -> int:
         address = ctypes.c_uint64()
@@ -143,11 +137,13 @@ class Driver:
         name = kernel.loops.name
         function = self._function(code, name)
         parameters = [*at, *ready.sizes, status]
-        words, places = self._parameters(len(parameters))
+        own: dict[Any, Any] = self._of_thread.__dict__
+        words, places = own.get(len(parameters)) or self._parameters(len(parameters))
         words[:] = parameters
+        stream = own.get(CAPTURED) or self._own
         grid = (ready.blocks, 1, 1, kernel.lanes, 1, 1)
         told = f"@{name}"
-        self._call("cuLaunchKernel", function, *grid, 0, self._on(), places, None, about=told)
+        self._call("cuLaunchKernel", function, *grid, 0, stream, places, None, about=told)
         if told not in self._running:
             self._running.append(told)
 
@@ -156,13 +152,11 @@ class Driver:
 
         Each thread has its own.
         """
-        known: dict[Any, Any] = self._of_thread.__dict__
-        if count not in known:
-            words = (ctypes.c_uint64 * count)()
-            first = ctypes.addressof(words)
-            places = (ctypes.c_void_p * count)(*(first + 8 * i for i in range(count)))
-            known[count] = words, places
-        return known[count]
+        words = (ctypes.c_uint64 * count)()
+        first = ctypes.addressof(words)
+        places = (ctypes.c_void_p * count)(*(first + 8 * i for i in range(count)))
+        own: dict[Any, Any] = self._of_thread.__dict__
+        return own.setdefault(count, (words, places))
 
     def captured(self, ask: Callable[[], object], about: str) -> Callable[[], None]:
         """What launches all that ``ask`` asks for as one graph; nothing of it runs now.
@@ -242,22 +236,23 @@ class Driver:
 
     def _on(self) -> ctypes.c_void_p:
         """The stream to which everything goes, or the one that this thread captures."""
-        captured: Any = self._of_thread.__dict__.get(CAPTURED)
-        return captured or ctypes.c_void_p(self.stream or None)
+        return self._of_thread.__dict__.get(CAPTURED) or self._own
 
     # -- code --------------------------------------------------------------------------------------
 
     def _function(self, code: DeviceCode, name: str) -> ctypes.c_void_p:
         """The handle of a kernel; the driver compiles the module on first use."""
-        known = code.loaded.setdefault(self, {})
+        known = code.loaded.get(self)
+        if known is None:
+            known = code.loaded.setdefault(self, {})
+        elif name in known:
+            return known[name]
         if "" not in known:
             known[""] = self._module(code.ptx)
-        if name not in known:
-            found = ctypes.c_void_p()
-            told = ctypes.byref(found), known[""], name.encode()
-            self._call("cuModuleGetFunction", *told, about=f"@{name}")
-            known[name] = found
-        return known[name]
+        found = ctypes.c_void_p()
+        told = ctypes.byref(found), known[""], name.encode()
+        self._call("cuModuleGetFunction", *told, about=f"@{name}")
+        return known.setdefault(name, found)
 
     def _module(self, ptx: str) -> ctypes.c_void_p:
         module, log = ctypes.c_void_p(), ctypes.create_string_buffer(LOG)
@@ -281,7 +276,7 @@ class Driver:
             )
         if self._context:
             self.library.cuCtxSetCurrent(self._context)
-        if code := int(getattr(self.library, name)(*arguments)):
+        if code := getattr(self.library, name)(*arguments):
             if code == OUT_OF_MEMORY and name == "cuMemAlloc_v2":
                 raise MemoryError(f"the GPU has no {arguments[1].value:,} bytes left")
             raise self._error(name, code, about)

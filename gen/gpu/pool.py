@@ -94,12 +94,13 @@ class Pool:
             pass
         with self._lock:
             address = self._found(size)
+            self._released.setdefault(size, [])
             self._sizes[address] = size
         return address
 
     def free(self, address: int) -> None:
         """Keeps memory for the next."""
-        self._released.setdefault(self._sizes[address], []).append(address)
+        self._released[self._sizes[address]].append(address)
 
     def empty(self) -> None:
         """Gives back to the driver what nobody uses a part of."""
