@@ -50,6 +50,7 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("gen/runtime/interrupts.py", "ctypes"): "addresses of Python's functions for signals",
     ("gen/runtime/pool.py", "ctypes"): "memory and system functions of the thread pool",
     ("gen/gpu/driver.py", "ctypes"): "calls NVIDIA's driver",
+    ("gen/gpu/staging.py", "ctypes"): "copies between NumPy's memory and pinned memory",
     ("gen/gpu/dlpack.py", "ctypes"): "reads and writes the records of DLPack",
     ("gen/gpu/emulator/device.py", "ctypes"): "memory in place of a GPU's",
     ("gen/gpu/emulator/machine.py", "ctypes"): "calls the machine code of emulated threads",

@@ -111,6 +111,10 @@ class Device(Protocol):
         """Returns once what others asked of one of their streams has ended."""
         ...
 
+    def ordinal(self, address: int) -> int | None:
+        """The number of the GPU whose memory this is, None where nothing tells."""
+        ...
+
     def mark(self) -> Any:
         """A point in the order of launches."""
         ...

@@ -23,6 +23,7 @@ from dlvm.target import Target
 
 from .device import DeviceCode, Ready
 from .pool import Pool
+from .staging import Staging
 
 LIBRARY = "libcuda.so.1"
 LOG, NAME = 8192, 256
@@ -30,6 +31,8 @@ LOG_BUFFER, LOG_SIZE = 5, 6
 """CU_JIT_ERROR_LOG_BUFFER and CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES."""
 MAJOR, MINOR = 75, 76
 """CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and its MINOR."""
+DEVICE_ORDINAL = 9
+"""CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL."""
 OUT_OF_MEMORY = 2
 """CUDA_ERROR_OUT_OF_MEMORY."""
 NON_BLOCKING, OF_THREAD = 1, 1
@@ -58,6 +61,7 @@ class Driver:
 
     def __init__(self, library: Any, ordinal: int = 0, stream: int = 0) -> None:
         self.library, self.stream = library, stream
+        self._own = ctypes.c_void_p(stream or None)
         self._process = os.getpid()
         self._running: deque[str] = deque(maxlen=4)
         self._of_thread = threading.local()
@@ -73,6 +77,8 @@ class Driver:
         self.name = name.value.decode(errors="replace")
         self.place: tuple[int, int] = (CUDA, ordinal)
         self._pool = Pool(self._take, self._give)
+        self.allocate, self.free = self._pool.allocate, self._pool.free
+        self._staging = Staging(self._call)
 
     @cached_property
     def capability(self) -> tuple[int, int]:
@@ -84,14 +90,6 @@ class Driver:
 
     # -- memory ------------------------------------------------------------------------------------
 
-    def allocate(self, count: int) -> int:
-        """Memory of the device, aligned to 256 bytes at least."""
-        return self._pool.allocate(count)
-
-    def free(self, address: int) -> None:
-        """Keeps memory for the next who needs as much."""
-        self._pool.free(address)
-
     def _take(self, count: int) -> int:
         address = ctypes.c_uint64()
         self._call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(count))
@@ -102,16 +100,18 @@ class Driver:
 
     def write(self, address: int, array: Array) -> None:
         """A copy to the device, in the order of launches; the array may change afterwards."""
-        if array.nbytes:
+        if array.nbytes and not self._staging.write(address, array, self._on()):
             source = ctypes.c_void_p(array.ctypes.data)
             self._copy("cuMemcpyHtoD", ctypes.c_uint64(address), source, array.nbytes, waits=True)
 
     def read(self, address: int, array: Array) -> None:
         """A copy from the device, after all launches."""
-        if array.nbytes:
+        if not array.nbytes:
+            return
+        if not self._staging.read(array, address, self._on()):
             target = ctypes.c_void_p(array.ctypes.data)
             self._copy("cuMemcpyDtoH", target, ctypes.c_uint64(address), array.nbytes, waits=True)
-            self._running.clear()
+        self._running.clear()
 
     def copy(self, target: int, source: int, count: int) -> None:
         """A copy on the device, in the order of launches."""
@@ -137,11 +137,13 @@ class Driver:
         name = kernel.loops.name
         function = self._function(code, name)
         parameters = [*at, *ready.sizes, status]
-        words, places = self._parameters(len(parameters))
+        own: dict[Any, Any] = self._of_thread.__dict__
+        words, places = own.get(len(parameters)) or self._parameters(len(parameters))
         words[:] = parameters
+        stream = own.get(CAPTURED) or self._own
         grid = (ready.blocks, 1, 1, kernel.lanes, 1, 1)
         told = f"@{name}"
-        self._call("cuLaunchKernel", function, *grid, 0, self._on(), places, None, about=told)
+        self._call("cuLaunchKernel", function, *grid, 0, stream, places, None, about=told)
         if told not in self._running:
             self._running.append(told)
 
@@ -150,13 +152,11 @@ class Driver:
 
         Each thread has its own.
         """
-        known: dict[Any, Any] = self._of_thread.__dict__
-        if count not in known:
-            words = (ctypes.c_uint64 * count)()
-            first = ctypes.addressof(words)
-            places = (ctypes.c_void_p * count)(*(first + 8 * i for i in range(count)))
-            known[count] = words, places
-        return known[count]
+        words = (ctypes.c_uint64 * count)()
+        first = ctypes.addressof(words)
+        places = (ctypes.c_void_p * count)(*(first + 8 * i for i in range(count)))
+        own: dict[Any, Any] = self._of_thread.__dict__
+        return own.setdefault(count, (words, places))
 
     def captured(self, ask: Callable[[], object], about: str) -> Callable[[], None]:
         """What launches all that ``ask`` asks for as one graph; nothing of it runs now.
@@ -204,6 +204,20 @@ class Driver:
         """Returns once what others asked of one of their streams has ended."""
         self._call("cuStreamSynchronize", ctypes.c_void_p(stream))
 
+    def ordinal(self, address: int) -> int | None:
+        """The number of the GPU whose memory this is, None for memory that CUDA does not know.
+
+        Some machines let a GPU read such memory of the host.
+        """
+        found = ctypes.c_int(-1)
+        try:
+            told = ctypes.byref(found), DEVICE_ORDINAL, ctypes.c_uint64(address)
+            self._call("cuPointerGetAttribute", *told)
+        except DriverError as error:
+            if "CUDA_ERROR_INVALID_VALUE" not in error.message:
+                raise
+        return found.value if found.value >= 0 else None
+
     def mark(self) -> Any:
         """A point in the order of launches, whose time the device takes."""
         event = ctypes.c_void_p()
@@ -222,22 +236,23 @@ class Driver:
 
     def _on(self) -> ctypes.c_void_p:
         """The stream to which everything goes, or the one that this thread captures."""
-        captured: Any = self._of_thread.__dict__.get(CAPTURED)
-        return captured or ctypes.c_void_p(self.stream or None)
+        return self._of_thread.__dict__.get(CAPTURED) or self._own
 
     # -- code --------------------------------------------------------------------------------------
 
     def _function(self, code: DeviceCode, name: str) -> ctypes.c_void_p:
         """The handle of a kernel; the driver compiles the module on first use."""
-        known = code.loaded.setdefault(self, {})
+        known = code.loaded.get(self)
+        if known is None:
+            known = code.loaded.setdefault(self, {})
+        elif name in known:
+            return known[name]
         if "" not in known:
             known[""] = self._module(code.ptx)
-        if name not in known:
-            found = ctypes.c_void_p()
-            told = ctypes.byref(found), known[""], name.encode()
-            self._call("cuModuleGetFunction", *told, about=f"@{name}")
-            known[name] = found
-        return known[name]
+        found = ctypes.c_void_p()
+        told = ctypes.byref(found), known[""], name.encode()
+        self._call("cuModuleGetFunction", *told, about=f"@{name}")
+        return known.setdefault(name, found)
 
     def _module(self, ptx: str) -> ctypes.c_void_p:
         module, log = ctypes.c_void_p(), ctypes.create_string_buffer(LOG)
@@ -261,7 +276,7 @@ class Driver:
             )
         if self._context:
             self.library.cuCtxSetCurrent(self._context)
-        if code := int(getattr(self.library, name)(*arguments)):
+        if code := getattr(self.library, name)(*arguments):
             if code == OUT_OF_MEMORY and name == "cuMemAlloc_v2":
                 raise MemoryError(f"the GPU has no {arguments[1].value:,} bytes left")
             raise self._error(name, code, about)

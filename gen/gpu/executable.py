@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from dlvm.gen.program.text import program_text
 from dlvm.gen.schedule.blocks import GpuPlanner
 from dlvm.gen.schedule.text import Schedule, schedule_text
 from dlvm.gen.text.module import Text
-from dlvm.ir import Module, TensorType
+from dlvm.ir import Module
 from dlvm.ir.interpret import bind
 from dlvm.target import Target
 
@@ -62,21 +62,30 @@ class DeviceExecutable:
     def run(self, arrays: Sequence[Any]) -> tuple[DeviceArray, ...]:
         """The results, on the device; arguments that are there already are not copied."""
         device = current(self.code.target)
-        layout = self._layout(arrays)
-        given = self._given(arrays, device)
-        known = {view.storage: x for view, x in zip(self.program.params, given, strict=True)}
-        for view, type_ in zip(self.program.results, layout.results, strict=True):
-            if view.storage not in known:
-                known[view.storage] = DeviceArray(Block(device, _bytes(type_)), type_)
+        return self._run(device, self._layout(arrays), self._given(arrays, device))
+
+    def _run(
+        self, device: Device, layout: Layout, held: list[DeviceArray]
+    ) -> tuple[DeviceArray, ...]:
+        """The results for arguments on the device, after which they are put in ``held``."""
+        slots = layout.slots
+        for type_, count in slots.fresh:
+            held.append(DeviceArray(Block(device, count), type_))
         kept = self.kept.get(device) or self._kept(device)
-        addresses = [known[s].block.address for s in layout.given]
-        if not self.fails:
-            told = kept.addresses, kept.status.address, False, kept.graphs
-            shared = Shared(device, self.code, *told)
+        addresses = [held[i].block.address for i in slots.given]
+        if kept.shared is not None and layout.only is not None:
+            ready, places = layout.only
+            bases = [0, *addresses, *kept.addresses]
+            at = [bases[i] + offset for i, offset in places]
+            device.launch(self.code, ready, at, kept.status.address)
+        elif kept.shared is not None:
+            DeviceActivation(layout, kept.shared, addresses).steps()
+        elif not self.fails:
+            shared = Shared(device, self.code, kept.addresses, kept.status.address, False)
             DeviceActivation(layout, shared, addresses).run()
         else:
             self._watched(layout, device, kept, addresses)
-        return tuple(known[v.storage] for v in self.program.results)
+        return tuple([held[i] for i in slots.results])
 
     def entry(self, *, bare: bool) -> Callable[..., Any] | None:
         """The fast way in for arrays of the device, of the types for which this was compiled.
@@ -88,14 +97,20 @@ class DeviceExecutable:
         if not all(isinstance(d, int) for t in types for d in t.shape):
             return None
         wanted, donated = [(t.shape, t.dtype) for t in types], bool(self.program.donated)
+        target, layouts = self.code.target, list[Layout]()
 
         def enter(*arrays: Any) -> Any:
+            device = current(target)
             for x, (shape, dtype) in zip(arrays, wanted, strict=True):
                 if type(x) is not DeviceArray or x.shape != shape or x.type.dtype is not dtype:
                     return NotImplemented
+                if x.block.device is not device:
+                    return NotImplemented
             if donated and not _apart(arrays):
                 return NotImplemented
-            found = self.run(arrays)
+            if not layouts:
+                layouts.append(self._layout(arrays))
+            found = self._run(device, layouts[0], [*arrays])
             return found[0] if bare else found
 
         return enter
@@ -151,10 +166,13 @@ class DeviceExecutable:
         for block, array in zip(blocks, arrays, strict=True):
             device.write(block.address, array)
         addresses = tuple(b.address for b in blocks)
-        status, graphs = Block(device, STATUS.nbytes), None
-        if isinstance(device, Captures) and is_straight(self.program):
-            graphs = Graphs(device, ", ".join(f"@{name}" for name in [*self.code.kernels][:4]))
-        return self.kept.setdefault(device, Kept(blocks, addresses, status, graphs))
+        status, graphs, shared = Block(device, STATUS.nbytes), None, None
+        if is_straight(self.program):
+            if isinstance(device, Captures):
+                graphs = Graphs(device, ", ".join(f"@{name}" for name in [*self.code.kernels][:4]))
+            if not self.fails:
+                shared = Shared(device, self.code, addresses, status.address, False, graphs)
+        return self.kept.setdefault(device, Kept(blocks, addresses, status, graphs, shared))
 
 
 @dataclass(frozen=True)
@@ -162,13 +180,14 @@ class Kept:
     """What calls of a program leave on a device for later ones.
 
     ``status`` is for programs that cannot fail. Of others each call takes one that is ``clear``,
-    and gives it back if nothing failed.
+    and gives it back if nothing failed. All calls have the same ``shared`` where none changes it.
     """
 
     constants: Sequence[Block]
     addresses: tuple[int, ...]
     status: Block
     graphs: Graphs | None = None
+    shared: Shared | None = None
     clear: list[Block] = field(default_factory=list[Block])
 
 
@@ -258,19 +277,17 @@ def _apart(arrays: Sequence[DeviceArray]) -> bool:
     return len(own) == len(arrays)
 
 
-def _bytes(type_: TensorType) -> int:
-    return cast(int, type_.size) * type_.dtype.bytes
-
-
 def _check_place(x: Elsewhere, device: Device, module: Module, i: int) -> None:
     """An error for an argument on another GPU, whose address means something else here."""
-    here = device.place[1]
-    if x.ordinal not in (None, here):
+    here, found = device.place[1], x.ordinal
+    if found is None and x.nbytes:
+        found = device.ordinal(x.address)
+    if found not in (None, here):
         name = module.main.params[i].name
         raise UserError(
             f"{name}: expected an array on GPU {here}, where the function runs, found one on GPU"
-            f" {x.ordinal}",
-            remedy=f"copy the array to GPU {here}, or name GPU {x.ordinal} in the target",
+            f" {found}",
+            remedy=f"copy the array to GPU {here}, or name GPU {found} in the target",
         )
 
 

@@ -81,7 +81,7 @@ class DeviceActivation:
     def steps(self) -> None:
         """All steps, in memory that is given back once they have been asked for."""
         device = self.shared.device
-        arena = device.allocate(self.layout.arena)
+        arena = device.allocate(self.layout.arena) if self.layout.arena else 0
         try:
             self.bases = [arena, *self.given, *self.shared.constants]
             if self.shared.graphs is None:
@@ -90,10 +90,18 @@ class DeviceActivation:
                 addresses = arena, self.shared.status, *self.given
                 self.shared.graphs.run(self.layout, addresses, self._ask)
         finally:
-            device.free(arena)
+            if arena:
+                device.free(arena)
 
     def _ask(self) -> int:
         """All steps; how many kernels were launched."""
+        straight = self.layout.straight
+        if straight is not None:
+            shared, bases = self.shared, self.bases
+            for ready, places in straight:
+                at = [bases[i] + offset for i, offset in places]
+                shared.device.launch(shared.code, ready, at, shared.status)
+            return len(straight)
         self.launches = 0
         walk(self.program.steps, self)
         return self.launches

@@ -6,8 +6,9 @@ addresses. What the variable of a loop decides is left as an expression of it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TypeAlias
 
 from dlvm.gen.program.memory import Arena, plan
@@ -50,6 +51,18 @@ class Launching:
         return len(self.fixed) < len(self.places)
 
 
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """The memory of a call: its arguments, then ``fresh`` results, by their types and bytes.
+
+    ``given`` and ``results`` number the storages of the layout and the results of the program.
+    """
+
+    fresh: tuple[tuple[TensorType, int], ...]
+    given: Sequence[int]
+    results: Sequence[int]
+
+
 @dataclass
 class Layout:
     """A function for one choice of ``sizes``.
@@ -81,6 +94,33 @@ class Layout:
         )
         room = evaluate(arena.bytes, sizes)
         return Layout(program, code, sizes, room, given, results, bases | held)
+
+    @cached_property
+    def slots(self) -> Slots:
+        """Where a call finds what it is given, and which results need memory of their own."""
+        at = {v.storage: i for i, v in enumerate(self.program.params)}
+        fresh: list[tuple[TensorType, int]] = []
+        for view, type_ in zip(self.program.results, self.results, strict=True):
+            if view.storage not in at:
+                at[view.storage] = len(self.program.params) + len(fresh)
+                fresh.append((type_, evaluate(type_.size, {}) * type_.dtype.bytes))
+        given, results = self.given, self.program.results
+        return Slots(tuple(fresh), [at[s] for s in given], [at[v.storage] for v in results])
+
+    @cached_property
+    def straight(self) -> Sequence[tuple[Ready, tuple[tuple[int, int], ...]]] | None:
+        """Every launch with the places of its buffers, or None if there is any other step."""
+        steps = [s for s in self.program.steps if isinstance(s, Launch)]
+        found = [self.launching(s, self.sizes) for s in steps]
+        if len(steps) < len(self.program.steps) or any(f.moves for f in found):
+            return None
+        return [(ready, f.fixed) for f in found for ready in f.phases]
+
+    @cached_property
+    def only(self) -> tuple[Ready, tuple[tuple[int, int], ...]] | None:
+        """The one launch of a function that is no more than that, and needs no arena."""
+        found = self.straight
+        return found[0] if found is not None and len(found) == 1 and not self.arena else None
 
     def place(self, view: View) -> Place:
         """Where a view of the program starts."""

@@ -92,6 +92,9 @@ class Pycuda:
         """Returns once what others asked of their streams has ended."""
         self._call("synchronize", self.driver.Context.synchronize)
 
+    def ordinal(self, address: int) -> int | None:
+        """None: pycuda tells it only of arrays of its own, which are in its one context."""
+
     def mark(self) -> Any:
         """A point in the order of launches, whose time the device takes."""
         event = self.driver.Event()

@@ -69,6 +69,9 @@ class EmulatedDevice:
     def follow(self, stream: int) -> None:
         """Nothing, as others run on the CPU as well."""
 
+    def ordinal(self, address: int) -> int | None:
+        """None, as it is all memory of the host."""
+
     def mark(self) -> Any:
         """The time now."""
         return time.perf_counter()

@@ -1,5 +1,8 @@
 """Stands in for libcuda: memory of the host, launches in the emulator, and a record of calls.
 
+Copies from and to pinned memory happen as late as they may: when an event after them is waited for,
+or before the next call that is no such copy.
+
 Its functions take what ctypes would hand to the library, and read the parameters of a kernel
 through the pointers that a launch is given. Which kernels a text of PTX holds it is told before.
 """
@@ -9,6 +12,7 @@ import itertools
 import re
 import threading
 import time
+from collections import deque
 
 import numpy as np
 
@@ -16,6 +20,7 @@ from dlvm.gen.gpu.device import Memory
 from dlvm.gen.gpu.emulator.machine import emulated
 
 NAMES = {
+    1: b"CUDA_ERROR_INVALID_VALUE",
     2: b"CUDA_ERROR_OUT_OF_MEMORY",
     101: b"CUDA_ERROR_INVALID_DEVICE",
     218: b"CUDA_ERROR_INVALID_PTX",
@@ -31,6 +36,11 @@ WITHOUT_CONTEXT = {
 """Functions that a thread calls whatever its context is."""
 HANDLES = 1 << 40
 """Handles need more than 32 bits, as they do in a process."""
+STAGED = {
+    *("cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuEventRecord", "cuEventSynchronize"),
+    "cuEventDestroy_v2",
+}
+"""Functions that leave copies of pinned memory waiting."""
 ENTRY = re.compile(r"\.visible \.entry (\w+)\((.*?)\)", re.S)
 
 
@@ -94,6 +104,7 @@ class StandIn:
         self.graphs, self.captured, self.streams = {}, {}, {55}
         self.numbers = itertools.count(4000)
         self.thread = threading.local()
+        self.pinned, self.late, self.owners = {}, deque(), {}
 
     def __getattr__(self, name):
         if not name.startswith("cu"):
@@ -107,6 +118,8 @@ class StandIn:
                 own = name in WITHOUT_CONTEXT or getattr(self.thread, "context", None) in ours
                 assert own, f"{name} in another context"
             assert all(x < 1 << 31 for x in arguments if isinstance(x, int)), "ctypes cuts it off"
+            if name not in STAGED | {"cuCtxSetCurrent"}:
+                self.catch_up()
             if name in self.faults:
                 return self.faults[name]
             return answer(self, *arguments) or 0
@@ -144,6 +157,15 @@ class StandIn:
         if sum(n for _, n in self.memory.held.values()) + count.value > self.room:
             return 2
         address._obj.value = self.memory.take(count.value)
+        self.owners[address._obj.value] = self.thread.context - CONTEXT
+
+    def _cuPointerGetAttribute(self, value, which, address):
+        assert which == 9
+        for start, (_, count) in self.memory.held.items():
+            if start <= address.value < start + count:
+                value._obj.value = self.owners[start]
+                return 0
+        return 1
 
     def _cuMemFree(self, address):
         del self.memory.held[address.value]
@@ -172,13 +194,33 @@ class StandIn:
         else:
             work()
 
+    def _cuMemHostAlloc(self, address, count, flags):
+        assert flags == 0
+        array = np.full(count.value, 0x5A, np.uint8)
+        address._obj.value = array.ctypes.data
+        self.pinned[array.ctypes.data] = array
+
+    def _staged(self, host, count, stream, work):
+        """A copy: later where the host's side is pinned."""
+        if any(a <= host.value < a + x.nbytes for a, x in self.pinned.items()):
+            assert stream.value in {None, *self.streams}
+            assert any(host.value + count.value <= a + x.nbytes for a, x in self.pinned.items())
+            self.late.append((None, work))
+        else:
+            self._on(stream)
+            self.catch_up()
+            work()
+
+    def catch_up(self, event=None):
+        """Does what waits, up to the last mark of an event."""
+        while self.late if event is None else any(e == event for e, _ in self.late):
+            self.late.popleft()[1]()
+
     def _cuMemcpyHtoDAsync(self, target, source, count, stream):
-        self._on(stream)
-        self._cuMemcpyHtoD(target, source, count)
+        self._staged(source, count, stream, lambda: self._cuMemcpyHtoD(target, source, count))
 
     def _cuMemcpyDtoHAsync(self, target, source, count, stream):
-        self._on(stream)
-        self._cuMemcpyDtoH(target, source, count)
+        self._staged(target, count, stream, lambda: self._cuMemcpyDtoH(target, source, count))
 
     def _cuMemcpyDtoDAsync(self, target, source, count, stream):
         self._on(stream)
@@ -247,9 +289,12 @@ class StandIn:
 
     def _cuEventRecord(self, event, stream):
         self.events[event.value] = time.perf_counter()
+        if self.late:
+            self.late.append((event.value, lambda: None))
 
     def _cuEventSynchronize(self, event):
-        assert self.events[event.value]
+        assert event.value in self.events
+        self.catch_up(event.value)
 
     def _cuEventElapsedTime(self, found, start, end):
         found._obj.value = 1e3 * (self.events[end.value] - self.events[start.value])

@@ -10,7 +10,6 @@ import dlvm
 from dlvm.gen.gpu import choosing
 from dlvm.gen.gpu.choosing import using
 from dlvm.gen.gpu.driver import Driver, DriverError, driver
-from dlvm.gen.gpu.pool import Pool, rounded
 
 from .kinds import KINDS, f32
 from .standing_in import CONTEXT, StandIn
@@ -158,6 +157,39 @@ def test_a_target_names_the_gpu_that_runs_it(monkeypatch):
     driver.cache_clear()
 
 
+class Foreign:
+    """An array at an address, whose owner does not tell on which GPU it is."""
+
+    def __init__(self, address):
+        self.address = address
+
+    @property
+    def __cuda_array_interface__(self):
+        return {"shape": (40,), "typestr": "<f4", "data": (self.address, False), "version": 3}
+
+
+def test_the_driver_tells_on_which_gpu_an_array_is():
+    stand_in, x = StandIn(devices=2), f32(40)
+    made = compiled(stand_in, lambda x: x * 2, x)
+    here, there = Driver(stand_in, 0), Driver(stand_in, 1)
+    ours, other = here.allocate(160), there.allocate(160)
+    here.write(ours, x)
+    with using(here):
+        assert np.array_equal(np.asarray(made(Foreign(ours))), 2 * x)
+        with pytest.raises(dlvm.UserError, match=r"x: expected .* GPU 0, .*, found one on GPU 1"):
+            made(Foreign(other))
+    assert (here.ordinal(ours + 8), here.ordinal(other)) == (0, 1)
+
+
+def test_memory_that_the_driver_does_not_know_is_on_no_gpu():
+    stand_in = StandIn()
+    driver = Driver(stand_in)
+    assert driver.ordinal(f32(40).ctypes.data) is None
+    stand_in.faults["cuPointerGetAttribute"] = 700
+    with pytest.raises(DriverError, match=r"cuPointerGetAttribute: .*ILLEGAL_ADDRESS"):
+        driver.ordinal(8)
+
+
 def test_a_forked_process_is_told(monkeypatch):
     stand_in, x = StandIn(), f32(40)
     made = compiled(stand_in, lambda x: x * 2, x)
@@ -224,10 +256,3 @@ def test_an_error_that_comes_late_names_the_kernels_that_ran():
         stand_in.faults["cuMemcpyDtoH_v2"] = 700
         with pytest.raises(DriverError, match=f"cuMemcpyDtoH_v2 after @{name}: .*ILLEGAL"):
             np.asarray(result)
-
-
-def test_sizes_of_a_pool():
-    assert [rounded(n) for n in (0, 1, 512, 513)] == [512, 512, 512, 1024]
-    assert rounded((1 << 21) + 1) == 1 << 22
-    pool = Pool(lambda n: n, lambda a: None)
-    assert pool.allocate(5) == 512

@@ -17,7 +17,7 @@ from .standing_in import StandIn
 from .test_driver import compiled
 from .test_programs import assert_same_bits, machine_code
 
-CALL, LAUNCH = 60, 20
+CALL, LAUNCH = 30, 10
 """Functions that a call of one launch runs at most, and each further launch."""
 
 
