@@ -115,7 +115,7 @@ class Packing:
         self.file.writestr(f"cases/{name}/ptx", code.ptx)
         if self.dry:
             kernels = [k for phases in code.kernels.values() for k in phases]
-            told = {k.loops.name: [k.llvm, k.lanes, len(k.loops.buffers)] for k in kernels}
+            told = {k.loops.name: [k.lanes, len(k.loops.buffers)] for k in kernels}
             self.file.writestr(f"cases/{name}/emulated", json.dumps(told))
         elif (found := assembled(code.ptx, code.target.cpu)) is not None:
             self.file.writestr(f"cases/{name}/cubin", found)

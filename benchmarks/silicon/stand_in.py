@@ -25,10 +25,8 @@ def emulated(path: Path) -> StandIn:
     for name in bundle.cases:
         told = json.loads(bundle.file.read(f"cases/{name}/emulated"))
         stand_in.kernels.known[bundle.code(name, "ptx")[:-1].decode()] = {
-            kernel: SimpleNamespace(
-                llvm=llvm, lanes=lanes, loops=SimpleNamespace(buffers=range(buffers))
-            )
-            for kernel, (llvm, lanes, buffers) in told.items()
+            kernel: SimpleNamespace(lanes=lanes, loops=SimpleNamespace(buffers=range(buffers)))
+            for kernel, (lanes, buffers) in told.items()
         }
     return stand_in
 
