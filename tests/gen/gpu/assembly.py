@@ -61,7 +61,10 @@ def compiled(name, processor):
 
 @dataclass(frozen=True)
 class Assembled:
-    """What ``ptxas -v`` says of each kernel: how many registers, and bytes of memory."""
+    """What ``ptxas -v`` says of each kernel: how many registers, and bytes of memory.
+
+    Functions that a kernel calls have bytes that are ``spilt`` and a ``frame`` of their own.
+    """
 
     registers: list[int]
     spilt: list[int]
@@ -90,7 +93,7 @@ def assembled(text, folder):
         numbers(r"(\d+) bytes stack frame"),
         [int(found[1]) if found else 0 for found in memory],
     )
-    assert found.registers and len(found.spilt) == 2 * len(found.registers)
+    assert found.registers and len(found.spilt) >= 2 * len(found.registers)
     return found
 
 
