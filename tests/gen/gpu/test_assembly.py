@@ -7,7 +7,7 @@ from .kinds import KINDS
 from .test_rows import ROWS
 
 SUMS = {"f32": 256, "f64": 512}
-"""Bytes of the sums of earlier chunks, which lanes of a product keep in memory."""
+"""Bytes of a lane's sums of earlier chunks of a product: no more than these may lie in memory."""
 
 
 def spilling(name):
