@@ -7,7 +7,7 @@ else is emitted as for a CPU without vectors; the thread mapping stands in the s
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Collection, Generator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
@@ -15,6 +15,7 @@ from dlvm.base.errors import CompilerError
 from dlvm.gen.cpu.access import Access, Address
 from dlvm.gen.cpu.kernels import Emitter
 from dlvm.gen.loops.statements import (
+    WARP,
     Barrier,
     Buffer,
     Load,
@@ -25,6 +26,7 @@ from dlvm.gen.loops.statements import (
     Product,
     Statement,
     Store,
+    accesses,
     statements,
 )
 from dlvm.gen.program.promises import ALIGNED, Promises
@@ -33,7 +35,7 @@ from dlvm.gen.text.lanes import Val, splat
 from dlvm.gen.text.module import FunctionWriter, Text
 from dlvm.gen.text.sizes import Offsets
 from dlvm.ir import Dim
-from dlvm.ir.sizes.dims import maximum
+from dlvm.ir.sizes.dims import maximum, mod
 from dlvm.target import Target
 
 from .fragments import multiply
@@ -42,7 +44,9 @@ from .warps import Warp, exchanged, shared
 
 SHARED_BY_TWO, HALF_OF_THEM = 256, 128
 """Lanes of a block, and words of its lanes' sums, for which two blocks are better than one."""
-BARRIER = "llvm.nvvm.barrier.cta.sync.aligned.all"
+BARRIER = "llvm.nvvm.barrier.cta.sync.aligned.all", ("i32", "0")
+BARRIER_OF_WARP = "llvm.nvvm.bar.warp.sync", ("i32", "-1")
+"""For a block that is one warp: its lanes wait for one another, and see what each has written."""
 
 
 def emit_gpu_kernel(kernel: LoopKernel, target: Target, known: Promises | None = None) -> Text:
@@ -51,9 +55,9 @@ def emit_gpu_kernel(kernel: LoopKernel, target: Target, known: Promises | None =
         raise CompilerError(f"@{kernel.name}: a product that is in no tiles")
     text = Text("nounwind")
     w = FunctionWriter(text)
-    work = _GpuEmitter(w, kernel, target)
+    work = _GpuEmitter(w, kernel, target, known)
     work.whole()
-    pointers = [f"ptr {_promised(b, known)} %{b.name}" for b in kernel.buffers]
+    pointers = [f"ptr {_alone(b, known)}align {_even(b, known)} %{b.name}" for b in kernel.buffers]
     parameters = [*pointers, *(f"i64 %s.{s}" for s in kernel.symbols), "ptr %status"]
     header = f"ptx_kernel void @{kernel.name}({', '.join(parameters)})"
     threads = f'nounwind "nvvm.reqntid"="{block_size(kernel)}"{_beside(kernel)}'
@@ -73,12 +77,14 @@ def _beside(kernel: LoopKernel) -> str:
     return ' "nvvm.minctasm"="2"' if fits else ""
 
 
-def _promised(buffer: Buffer, known: Promises | None) -> str:
-    """What LLVM may take for granted of the memory of a buffer."""
-    if known is None:
-        return f"align {buffer.dtype.bytes}"
-    alone = "noalias " if buffer.name not in known.shared else ""
-    return f"{alone}align {buffer.dtype.bytes if buffer.name in known.unaligned else ALIGNED}"
+def _alone(buffer: Buffer, known: Promises | None) -> str:
+    """Whether LLVM may take for granted that a buffer shares no memory with others."""
+    return "" if known is None or buffer.name in known.shared else "noalias "
+
+
+def _even(buffer: Buffer, known: Promises | None) -> int:
+    """Bytes of which the start of a buffer is known to be a multiple."""
+    return buffer.dtype.bytes if known is None or buffer.name in known.unaligned else ALIGNED
 
 
 def grid_size(kernel: LoopKernel) -> Dim:
@@ -93,10 +99,15 @@ def grid_size(kernel: LoopKernel) -> Dim:
 class _GpuEmitter(Emitter):
     """The statements that a GPU reads in its own way."""
 
-    def __init__(self, w: FunctionWriter, kernel: LoopKernel, target: Target) -> None:
+    def __init__(
+        self, w: FunctionWriter, kernel: LoopKernel, target: Target, known: Promises | None
+    ) -> None:
         super().__init__(w, kernel, target)
         self.warp = Warp.of(kernel)
-        self.access: Access = _GpuAccess(w, self.offsets, self.warp)
+        written = {x.memory.name for x in accesses(kernel.body) if isinstance(x, Store)}
+        written |= set() if known is None else known.shared
+        even = {b.name: _even(b, known) for b in kernel.buffers}
+        self.access: Access = _GpuAccess(w, self.offsets, self.warp, even, written)
 
     @contextmanager
     def failure(self, bad: str, lanes: int, code: int) -> Generator[None]:
@@ -110,7 +121,8 @@ class _GpuEmitter(Emitter):
     def statement(self, s: Statement) -> None:
         if isinstance(s, Barrier):
             if self.warp.waits(s):
-                self.w.call("void", BARRIER, ("i32", "0"))
+                alone = block_size(self.kernel) == WARP
+                self.w.call("void", *(BARRIER_OF_WARP if alone else BARRIER))
         elif isinstance(s, Multiply):
             multiply(self, s)
         else:
@@ -131,9 +143,32 @@ class _GpuEmitter(Emitter):
 class _GpuAccess(Access):
     """Memory of one thread at a time; guarded access branches instead of reading a zero."""
 
-    def __init__(self, w: FunctionWriter, offsets: Offsets, warp: Warp) -> None:
+    def __init__(
+        self,
+        w: FunctionWriter,
+        offsets: Offsets,
+        warp: Warp,
+        even: Mapping[str, int],
+        written: Collection[str],
+    ) -> None:
         super().__init__(w, offsets, 0)  # a thread has no vectors
-        self.warp = warp
+        self.warp, self.even, self.written = warp, even, written
+
+    def _align(self, access: Load | Store, offset: Dim, lanes: int) -> int:
+        """Bytes of which an address is a multiple: LLVM joins neighbours where it can tell.
+
+        It reads three of four such elements as four. So a load says more than it must where the
+        fourth is an element as well, which nobody writes meanwhile.
+        """
+        memory = access.memory
+        size, least = memory.dtype.bytes, lanes * memory.dtype.bytes
+        found = self.even.get(memory.name, size)
+        if isinstance(access, Load) and memory.name in self.written:
+            return least
+        dims = (offset, memory.size) if isinstance(access, Load) else (offset,)
+        while found > least and any(mod(d, found // size) != 0 for d in dims):
+            found //= 2
+        return max(least, found)
 
     def declare(self, local: Local) -> None:
         """Shared arrays are globals of their address space, or a register of each lane."""
@@ -154,7 +189,7 @@ class _GpuAccess(Access):
 
         def plain() -> str:
             address = self._address(place, offset)
-            return self.w.load(type_, address, lanes * place.dtype.bytes)
+            return self.w.load(type_, address, self._align(s, offset, lanes))
 
         if condition is None:
             return self._loaded(plain(), place, lanes)
@@ -167,7 +202,7 @@ class _GpuAccess(Access):
         offset = 0 if s.memory.name in self.warp.registers else offset
         lanes = elements_at_once(self.offsets, offset)
         text, pointer = self._storable(splat(self.w, x, lanes)), self._address(place, offset)
-        type_, align = vector(place.element, lanes), lanes * place.dtype.bytes
+        type_, align = vector(place.element, lanes), self._align(s, offset, lanes)
         condition = holds(self.offsets, s.where)
         with nullcontext() if condition is None else self.w.when(condition):
             self.w.store(type_, text, pointer, align)

@@ -57,6 +57,11 @@ def guarded(where: Index, *conditions: Dim) -> Index:
     return (*where, *dict.fromkeys(fresh))
 
 
+def border(extent: Dim, size: int, at: Dim) -> Index:
+    """What holds (>= 0) of an index inside, in tiles of a size; nothing if all are full."""
+    return () if mod(extent, size) == 0 else (extent - 1 - at,)
+
+
 def ceildiv(a: Dim, b: int) -> Dim:
     """How many pieces of size ``b`` cover ``a``."""
     return floordiv(a + (b - 1), b)

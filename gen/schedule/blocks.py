@@ -27,7 +27,7 @@ from dlvm.gen.loops.statements import (
     statements,
 )
 from dlvm.ir import DType
-from dlvm.ir.sizes.dims import mod, product, substitute
+from dlvm.ir.sizes.dims import at_least, mod, product, substitute
 from dlvm.target import Target
 
 from .folding import FEW, unrolled
@@ -174,8 +174,8 @@ def _blocks(body: Body, lanes: int, instructions: Mapping[DType, str]) -> Iterat
         elif _shares(inside):
             folds = any(isinstance(s, Local) for s in statements(inside))
             size, warps = min(lanes, WARP) if folds else lanes, warps_of(inside)
-            if warps > 1:
-                yield from _vectors(inside)
+            if folds:
+                yield from _vectors(inside, size * warps)
             yield from (Bind(name, "block"), Lanes(name, size, warps))
         elif _works(inside) and not _many(chain):
             yield from (Bind(name, "block"), Lanes(name, lanes))
@@ -191,13 +191,14 @@ def _blocks(body: Body, lanes: int, instructions: Mapping[DType, str]) -> Iterat
             yield Vectorize(f"{last}.i", width)
 
 
-def _vectors(body: Body) -> Iterator[Transform]:
-    """Neighbouring elements at once where the lanes of a block read or write a row."""
+def _vectors(body: Body, lanes: int) -> Iterator[Transform]:
+    """Neighbouring elements at once where the lanes of a block read or write a row, if all can."""
     arrays = {s.name for s in body if isinstance(s, Local) and s.size > WARP}
     for s in body:
         if isinstance(s, Loop) and s.kind == "parallel":
             chain = nested(s)
-            if (width := vector_width(chain[-1], arrays)) > 1:
+            width, count = vector_width(chain[-1], arrays), product(tuple(t.extent for t in chain))
+            if width > 1 and at_least(count, lanes * width):
                 yield Split(chain[-1].var, width)
                 yield Vectorize(f"{chain[-1].var}.i", width)
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 
 from dlvm.base.errors import CompilerError
+from dlvm.gen.loops.statements import WARP
 
 from .accesses import ACCESS, COPY, LOCAL, SWAP, Accesses
 from .coroutines import BEGIN, END, START
@@ -170,6 +171,8 @@ class FunctionOfThread:
             w.line(f"call void @emu.wait(ptr %emu.c, i64 {int(o[0]) if o else 0})")
         elif i.opcode in ("bar.sync", "barrier.sync.aligned"):
             self._barrier(i)
+        elif i.opcode == "bar.warp.sync":
+            self._barrier_of_warp(i)
         elif SHUFFLE.fullmatch(i.opcode):
             self._shuffle(i)
         elif PRODUCT.fullmatch(i.opcode):
@@ -198,6 +201,14 @@ class FunctionOfThread:
         if number is None or not 0 <= number < 16 or len(i.operands) > 1:
             raise CompilerError(f"the emulator knows barriers of a whole block only: {i.text}")
         self.lines.set_word(WITH, str(number))
+        self._suspend(i, AT_BARRIER)
+
+    def _barrier_of_warp(self, i: Instruction) -> None:
+        """That of a block which is one warp: races are told by how often a whole block waited."""
+        alone = self.function.lanes == WARP and literal(i.operands[0]) in (-1, (1 << WARP) - 1)
+        if not alone:
+            raise CompilerError(f"the emulator knows barriers of a whole block only: {i.text}")
+        self.lines.set_word(WITH, "0")
         self._suspend(i, AT_BARRIER)
 
     def _shuffle(self, i: Instruction) -> None:

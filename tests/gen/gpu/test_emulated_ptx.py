@@ -178,7 +178,13 @@ def test_the_edges_of_instructions(line, expected):
 
 @pytest.mark.parametrize(
     "line",
-    ["ex2.approx.f32 %r2, %r1;", "add.f32 %r2, %r1, %r1;", "bar.sync 0, 32;", "wgmma.fence;"],
+    [
+        "ex2.approx.f32 %r2, %r1;",
+        "add.f32 %r2, %r1, %r1;",
+        "bar.sync 0, 32;",
+        "bar.warp.sync 65535;",
+        "wgmma.fence;",
+    ],
 )
 def test_what_is_not_known_is_named(line):
     with pytest.raises(CompilerError) as error:

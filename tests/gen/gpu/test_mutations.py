@@ -77,6 +77,7 @@ MISTAKES = (
         ("halves", 1),
         ("transpose", 0),
     ),
+    *mistakes("a barrier is missing", r"\tbar\.warp\.sync \t-1;\n", "", ("softmax", 0)),
     *mistakes(
         "a barrier in both branches",
         BARRIER,

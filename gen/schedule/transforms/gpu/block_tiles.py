@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from dlvm.gen.loops.builder import LoopScalars, Nest
-from dlvm.gen.loops.index import ceildiv, piece
+from dlvm.gen.loops.index import border, ceildiv, piece
 from dlvm.gen.loops.rewriting import Rewriting
 from dlvm.gen.loops.statements import (
     Barrier,
@@ -162,11 +162,11 @@ class BlockTiles:
 
     def _finish(self, found: Scalar, row: Dim, col: Dim, suffix: str) -> None:
         """What sees an element, if there is one at this place."""
-        p = self.product
+        n, p = self.numbers, self.product
         held = Local(f"{p.tile.name}{suffix}", self.dtype, 1)
         self.nest.put(held)
         self.nest.store(held, 0, found)
-        where = (p.m - 1 - row, p.n - 1 - col)
+        where = (*border(p.m, n.rows, row), *border(p.n, n.columns, col))
         spot = dict(zip(p.spot, (row, col, 1, 1), strict=True))
         self._copied(p.finish, spot, {p.tile.name: held}, where, suffix)
 
@@ -190,6 +190,7 @@ class BlockTiles:
         Neighbouring lanes take elements that lie beside one another in memory.
         """
         n, p = self.numbers, self.product
+        start, most = (self.col, p.n) if turned else (self.row, p.m)
         along = x.transposed != turned  # whether neighbours in memory are of one k
         for j in range(-(-width * n.depth // n.lanes)):
             e = self.lane + n.lanes * j
@@ -198,13 +199,18 @@ class BlockTiles:
                 if along
                 else (floordiv(e, n.depth), mod(e, n.depth))
             )
-            row, col, rows, cols = self.row + wide, first + deep, p.m, p.k
-            if turned:
-                row, col, rows, cols = first + deep, self.col + wide, p.k, p.n
-            inside = (rows - 1 - row, cols - 1 - col)
+            side, k = start + wide, first + deep
+            own = border(width * n.depth, n.lanes, e)
+            inside = (*border(most, width, side), *self._border_of_k(k), *own)
+            row, col = (k, side) if turned else (side, k)
             element = self._element(x, row, col, inside, f".{panel.name[-1]}{j}")
-            own = (width * n.depth - 1 - e,) if (width * n.depth) % n.lanes else ()
             self.nest.store(panel, self.place(wide, deep, width), element, own)
+
+    def _border_of_k(self, k: Dim) -> Index:
+        """What holds of k where not all panels are full."""
+        n, p = self.numbers, self.product
+        even = not self.chunked or p.chunk % n.depth == 0
+        return border(p.k, n.depth, k) if even else (p.k - 1 - k,)
 
     def _element(self, x: Operand, row: Dim, col: Dim, inside: Index, suffix: str) -> Scalar:
         """An element of an operand, from memory or computed; zero outside."""
@@ -222,7 +228,9 @@ class BlockTiles:
         row, col = reversed(at) if x.transposed else at
         values = dict(zip(fill.spot, (row, col, 1, 1, 0), strict=True))
         self._copied(fill.body, values, {fill.piece.name: held}, inside, suffix)
-        found = self.words.select(self.nest.inside(inside), self.nest.load(held, 0), zero)
+        found = self.nest.load(held, 0)
+        if inside:
+            found = self.words.select(self.nest.inside(inside), found, zero)
         return self.words.cast(found, self.element)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from dlvm.gen.loops.index import ceildiv, step_of
+from dlvm.gen.loops.index import border, ceildiv, step_of
 from dlvm.gen.loops.rewriting import Rewriting, renamed
 from dlvm.gen.loops.statements import (
     Barrier,
@@ -106,7 +106,7 @@ class _Tile:
         i, j = self.row + down, self.col + across
         return (
             {self.down.var: i, self.across.var: j},
-            (self.down.extent - 1 - i, self.across.extent - 1 - j),
+            (*border(self.down.extent, SIDE, i), *border(self.across.extent, SIDE, j)),
         )
 
     def read(self, loads: list[Load], tiles: list[Local]) -> list[Statement]:
