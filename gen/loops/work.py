@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 from dlvm.ir import Dim, Expr
 from dlvm.ir.sizes.dims import Atom, Call, Monomial, floordiv, minimum, substitute, symbol, symbols
+from dlvm.ir.sizes.polynomials import summed
 from dlvm.ir.sizes.positions import recombine
 
 from .index import ceildiv
@@ -87,12 +88,11 @@ def _touched(s: Statement) -> Iterator[tuple[str, Dim]]:
 
 def count(body: Body, cost: Callable[[Statement], Dim]) -> Dim:
     """The sum of a cost over every statement of a body, as often as it runs."""
-    total: Dim = 0
+    found: list[Dim] = []
     for s in body:
-        total = total + cost(s)
-        for inside in _parts(s):
-            total = total + _times(s, inside, count(inside, cost))
-    return _by_loops(total, body)
+        found.append(cost(s))
+        found += (_times(s, inside, count(inside, cost)) for inside in _parts(s))
+    return _by_loops(summed(found), body)
 
 
 def _parts(s: Statement) -> Iterator[Body]:
@@ -138,13 +138,13 @@ def _turns(loop: Loop, inside: Dim) -> Dim:
         return 0
     if loop.counts is not None:
         return loop.counts * inside
-    total: Dim = 0
+    found: list[Dim] = []
     for mono, factor in inside.terms if isinstance(inside, Expr) else (((), inside),):
         own = tuple(pair for pair in mono if loop.var in symbols(_monomial((pair[0], 1))))
         same = tuple(pair for pair in mono if pair not in own)
         turns = _summed(loop, own) if own else _repeated(loop, same)
-        total = total + factor * _monomial(*same) * turns
-    return total
+        found.append(factor * _monomial(*same) * turns)
+    return summed(found)
 
 
 def _repeated(loop: Loop, same: Monomial) -> Dim:

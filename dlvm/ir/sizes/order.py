@@ -34,6 +34,8 @@ _DEEPEST = 8
 """Calls that a proof replaces one after the other, at most."""
 _LONGEST = 512
 """Sizes that a proof looks at, at most: a size of a hundred calls would take it minutes."""
+_PAIRS = 64
+"""Pairs of calls, compared with one another, that are as much work as one size."""
 
 
 def at_least(a: Dim, b: Dim, ranges: Mapping[str, Range] | None = None) -> bool:
@@ -102,6 +104,7 @@ class _Proof:
         calls = [(mono[0][0], k) for mono, k in terms_of(d) if is_call(mono)]
         if not calls:
             return False
+        self.left -= len(calls) ** 2 // _PAIRS
         outermost = [
             (c, k) for c, k in calls if not any(c is not o and str(c) in str(o) for o, _ in calls)
         ]

@@ -10,7 +10,7 @@ knows nothing of types or operations.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias, cast
@@ -168,6 +168,15 @@ def _signed(mono: Monomial, k: int, *, first: bool) -> str:
         factors.insert(0, str(abs(k)))
     sign = "-" if k < 0 else "" if first else "+"
     return sign + "*".join(factors)
+
+
+def summed(sizes: Iterable[Dim]) -> Dim:
+    """The sum of sizes, whose terms are put in order once."""
+    terms: dict[Monomial, int] = {}
+    for size in sizes:
+        for mono, k in terms_of(size):
+            terms[mono] = terms.get(mono, 0) + k
+    return canonical(terms)
 
 
 def terms_of(d: Dim) -> tuple[tuple[Monomial, int], ...]:

@@ -41,6 +41,7 @@ from dlvm.ops import (
     Push,
     Recompute,
     Saved,
+    SegmentedFold,
     Sum,
     Tanh,
 )
@@ -51,7 +52,7 @@ from .drafts import SIZES, Draft, moderate
 from .families import place, place_class
 
 EVERY = tuple(OPS.values())
-MADE = (Kernel, Recompute, Push, Pop, EmptyTape, Saved)
+MADE = (Kernel, Recompute, Push, Pop, EmptyTape, Saved, SegmentedFold)
 TRACED = tuple(c for c in EVERY if c not in MADE)
 STRAIGHT = tuple(c for c in TRACED if not issubclass(c, Control | Effect))
 FLOATS = (F32, F64, F16, BF16)
