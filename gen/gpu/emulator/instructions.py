@@ -142,6 +142,13 @@ def _extreme(w: Lines, o: tuple[str, ...], name: str, type_: str) -> None:
     _called(w, o[0], f"llvm.{type_[0]}{name}", type_, o[1], o[2])
 
 
+def _relu_extreme(w: Lines, o: tuple[str, ...], name: str) -> None:
+    """The extreme of two integers, and no less than 0."""
+    x, y = (w.bits(x, 32) for x in o[1:3])
+    found = w.let(f"call i32 @llvm.s{name}.i32(i32 {x}, i32 {y})")
+    w.put(o[0], f"call i32 @llvm.smax.i32(i32 {found}, i32 0)", "b32")
+
+
 def _multiply_wide(w: Lines, o: tuple[str, ...], type_: str) -> None:
     w.put(o[0], _wide(w, o, type_), f"b{2 * WIDTHS[type_]}")
 
@@ -372,6 +379,7 @@ RULES: tuple[tuple[str, Rule], ...] = (
     (rf"neg\.{INTEGER}", _negated),
     (rf"abs\.{INTEGER}", _size),
     (rf"(min|max)\.{INTEGER}", _extreme),
+    (r"(min|max)\.relu\.s32", _relu_extreme),
     (rf"(min|max)\.{PAIR}", _extreme),
     (r"mul\.wide\.([su](?:16|32))", _multiply_wide),
     (rf"mul\.hi\.{INTEGER}", _multiply_high),

@@ -271,7 +271,7 @@ def turns(body, values):
     total = 0
     for s in body:
         if isinstance(s, Loop):
-            count = 1 if s.kind in ("block", "lane") else evaluate(s.extent, values)
+            count = 1 if s.kind in ("block", "lane", "vector") else evaluate(s.extent, values)
             total += count * max(1, turns(s.body, {**values, s.var: 0}))
         elif isinstance(s, Sort):
             total += evaluate(s.count, values) * max(1, evaluate(s.count, values).bit_length())
