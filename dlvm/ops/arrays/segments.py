@@ -41,7 +41,7 @@ class SegmentedFold(Running):
     """
 
     name = "segmented_fold"
-    nondifferentiable = "passes write it, behind all derivatives"
+    nondifferentiable = "only passes write it, behind all derivatives; it moves in steps, where runs start"
     x: Value
     start: Value
     axis: int
