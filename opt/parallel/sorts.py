@@ -53,8 +53,8 @@ from dlvm.passes import function_pass
 
 SHORT = 64
 """Elements, at most, that one thread sorts."""
-LONGEST = 32
-"""Passes, at most, over a row of open length."""
+LONGEST = 40
+"""Passes over a row of open length, at most: no memory holds more than 2^40 elements."""
 
 
 @function_pass
@@ -76,7 +76,7 @@ def merge_sorts(fn: Function) -> Function:
 def order_of(key: Value) -> Value:
     """The places of the elements of each row of integers in ascending order; equals keep theirs."""
     shape, n = key.type.shape, key.type.shape[-1]
-    place = I32 if isinstance(n, int) else I64
+    place = I32 if isinstance(n, int) and n < 1 << 30 else I64
     start = _along(Iota(n, place), shape)
     count = passes(n)
     lengths = ShiftLeft(splat(1, TensorType(place, (count,))), Iota(count, place))

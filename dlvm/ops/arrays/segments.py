@@ -41,7 +41,7 @@ class SegmentedFold(Running):
     """
 
     name = "segmented_fold"
-    nondifferentiable = "only passes write it, behind all derivatives; it moves in steps, where runs start"
+    nondifferentiable = "only passes write it, behind all derivatives"
     x: Value
     start: Value
     axis: int

@@ -8,8 +8,22 @@ import pytest
 import dlvm
 from dlvm.gen.gpu.choosing import using
 from dlvm.gen.gpu.emulator.device import EmulatedDevice
-from dlvm.gen.loops.statements import Bind, Define, Fill, Loop, Product, Sort
+from dlvm.gen.loops.statements import (
+    Bind,
+    Buffer,
+    Define,
+    Fill,
+    Let,
+    Load,
+    Loop,
+    Product,
+    Sort,
+    Store,
+)
 from dlvm.gen.program.steps import Launch
+from dlvm.gen.schedule.transforms.interchange import Interchange, owns
+from dlvm.ir import F32, TensorType
+from dlvm.ir.sizes import dims
 from dlvm.ir.sizes.dims import evaluate
 from dlvm.opt.parallel import scans, scatters, sorts
 
@@ -93,6 +107,19 @@ def test_extremes_have_the_same_bits(small):
             changed = module.optimize(PASSES)
             (a,), (b,) = (m.run(m.main.name, x) for m in (module, changed))
             assert a.tobytes() == b.tobytes()
+
+
+@pytest.mark.parametrize("name", SCANS)
+def test_special_values_go_through_chunks(small, name):
+    """An infinity, or NaN, in one chunk is seen by those after it, and in no other row."""
+    f = getattr(dlvm, f"cumulative_{name}")
+    for special in (np.inf, -np.inf, np.nan):
+        for place in (0, 3, 4, 13):
+            x = np.abs(drawn("f8", 2, 14)) + 0.5
+            x[0, place] = special
+            with np.errstate(all="ignore"):
+                compared(lambda x: f(x, axis=1), x)
+                compared(lambda x: f(x, axis=1, reverse=True), x)
 
 
 def test_an_open_length(small):
@@ -187,6 +214,31 @@ def test_an_index_out_of_range_is_told(small):
     changed = module.optimize(PASSES)
     with pytest.raises(dlvm.IndexOutOfRange, match=r"index 5 .* size 3"):
         changed.run(changed.main.name, drawn("f4", 3), np.array([0, 5, 1]))
+
+
+# -- loops in another order ------------------------------------------------------------------------
+
+B = Buffer("b", TensorType(F32, (12, 8)), "inout")
+
+
+def inner(read, write):
+    """A loop over eight turns, each of which reads an element and writes one."""
+    found = Load(F32, B, read)
+    return Loop("%j", 8, "parallel", (Let(found), Store(B, write, found)))
+
+
+def test_a_loop_comes_out_where_its_turns_own_what_they_write():
+    i, j, at = (dims.symbol(n) for n in ("%i", "%j", "%at"))
+    for read, write in ((8 * i + j, 8 * at + j), (j, j), (8 * at + j, 8 * i + j + 80)):
+        assert owns(inner(read, write))
+    for read, write in ((j, j + 1), (8 * i + j, i), (j, 7 * i + j), (2 * j, j), (8 * i, j)):
+        assert not owns(inner(read, write))
+    step = Interchange("%i")
+    before = Loop("%i", 12, "serial", (inner(8 * i + j, 8 * i + j),))
+    (outer,) = step.rewritten(before)
+    assert (outer.var, outer.kind, outer.body[0].kind) == ("%j", "parallel", "serial")
+    with pytest.raises(dlvm.base.errors.UserError, match="serial and parallel"):
+        step.rewritten(Loop("%i", 12, "serial", (inner(j, j + 1),)))
 
 
 # -- on a GPU -------------------------------------------------------------------------------------

@@ -104,9 +104,11 @@ class Lanes(Transform):
 
 def rewritten_buffers(body: Body) -> set[Buffer]:
     """The buffers that are read, and written, so that lanes must wait for one another."""
-    touched = [x for x in accesses(body) if isinstance(x.memory, Buffer)]
-    read = {x.memory for x in touched if isinstance(x, Load)}
-    return {x.memory for x in touched if isinstance(x, Store) and x.memory in read}  # type: ignore[misc]
+    read, written = set[Buffer](), set[Buffer]()
+    for x in accesses(body):
+        if isinstance(x.memory, Buffer):
+            (read if isinstance(x, Load) else written).add(x.memory)
+    return read & written
 
 
 def _is_of_warps(s: Statement) -> bool:
