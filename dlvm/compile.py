@@ -76,6 +76,11 @@ class Options:
         memory = "" if self.memory is None else f"memory={self.memory}"
         return memory if self.numerics == "default" else f"{memory} numerics={self.numerics}"
 
+    @property
+    def parallel(self) -> bool:
+        """Whether thousands of threads run the program, and none may do much alone."""
+        return is_gpu(self.target)
+
     def machine(self) -> Target:
         """The processor that these options describe."""
         from dlvm.gen.measured import known
@@ -124,8 +129,19 @@ class Road:
         """The program with every declared derivative and batched form expanded."""
         if environment.verifying() == "passes":
             with numerics(self.options.numerics):
-                guard.demanded(self.traced, target=self.options.machine())
+                guard.demanded(self.traced, **self._examined())
         return self._timed("differentiate", lambda: expand(self.traced))
+
+    def _examined(self) -> dict[str, Any]:
+        """What is compared: each pass, and the machine code where this process runs it."""
+        from dlvm.opt.pipelines import kernels, meaning
+
+        found: dict[str, Any] = {}
+        if self.options.target == "host":
+            found["target"] = self.options.machine()
+        if self.options.parallel:
+            found["pipeline"] = (*meaning(), *kernels(parallel=True))
+        return found
 
     @lazy
     def optimized(self) -> Module:
@@ -144,7 +160,7 @@ class Road:
         before, memory = self.optimized, self.options.memory
 
         def fuse(module: Module) -> Module:
-            pipeline = kernels(parallel=is_gpu(self.options.target))
+            pipeline = kernels(self.options.parallel)
             return self._timed("fuse", lambda: passes.run(module, pipeline))
 
         with numerics(self.options.numerics):

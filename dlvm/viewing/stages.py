@@ -102,7 +102,7 @@ class Passes:
         self.stages[-1].known_as = self.stages[-1].known_as or "differentiated"
         self._passes(road.differentiated, meaning(), "optimized")
         if road.options.memory is None:
-            self._passes(road.optimized, kernels(), "kernels")
+            self._passes(road.optimized, kernels(road.options.parallel), "kernels")
         else:  # several versions were made into kernels, and the best was chosen
             self._add("kernels", road.kernels, known_as="kernels")
 

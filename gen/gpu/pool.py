@@ -143,11 +143,18 @@ class Pool:
     def _join(self) -> None:
         """Joins what was released with its neighbours."""
         for released in list(self._released.values()):
-            while released:
-                address = released.pop()
+            while (address := _popped(released)) is not None:
                 self._blocks.add(address, self._sizes.pop(address))
 
     def _empty(self) -> None:
         self._join()
         for address in self._blocks.whole():
             self._give(address)
+
+
+def _popped(released: list[int]) -> int | None:
+    """The last address of a list from which others take, without a lock, at any time."""
+    try:
+        return released.pop()
+    except IndexError:
+        return None

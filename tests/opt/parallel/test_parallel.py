@@ -26,6 +26,7 @@ from dlvm.ir import F32, TensorType
 from dlvm.ir.sizes import dims
 from dlvm.ir.sizes.dims import evaluate
 from dlvm.opt.parallel import scans, scatters, sorts
+from dlvm.viewing.model import model
 
 RNG = np.random.default_rng(0)
 PASSES = ["sort_scatters", "merge_sorts", "cut_scans"]
@@ -271,6 +272,24 @@ def test_rows_of_updates_are_lanes_with_the_bits_of_a_cpu():
     assert np.array_equal(found, np.asarray(dlvm.function(f)(x, i, u)))
     schedule = dlvm.function(f, target="cuda").compile(x, i, u).text("schedule")
     assert schedule.count("interchange") == 2
+
+
+def test_a_wrong_pass_of_a_gpu_is_named(small, monkeypatch):
+    """The passes for a GPU are compared as all others are, by references."""
+    x = drawn("f4", 20)
+    monkeypatch.setenv("DLVM_VERIFY", "passes")
+    dlvm.function(lambda x: (dlvm.sort(x), dlvm.cumsum(x)), target="cuda").compile(x)
+    monkeypatch.setattr(sorts, "_key", lambda x, descending: x)
+    with pytest.raises(dlvm.CompilerError, match="merge_sorts"):
+        dlvm.function(lambda x: dlvm.sort(x, descending=True), target="cuda").compile(x)
+
+
+def test_the_page_of_a_program_for_a_gpu_shows_its_passes(small):
+    compiled = dlvm.function(dlvm.cumsum, target="cuda").compile(drawn("f4", 20))
+    stages = model(compiled.road)["stages"]
+    assert "cut_scans" in [s["name"] for s in stages]
+    (kernels,) = [s for s in stages if s["known_as"] == "kernels"]
+    assert "".join(f"{t}\n" for t, _ in kernels["lines"]) in compiled.text("kernels")
 
 
 def f4(*shape):
