@@ -60,6 +60,8 @@ WITHOUT = {
     "testing.Fault", "testing.Identity", "testing.Kink",  # parts of a report
 }  # fmt: skip
 """Names that have no example; errors have none either."""
+NEEDS = {"stablehlo.load": "jax"}
+"""The package that an example needs beside those of the tests."""
 
 
 def is_error(of: Any) -> bool:

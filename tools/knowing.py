@@ -55,7 +55,7 @@ KNOWN = {
     "dlvm.opt.regions": 16,
     "dlvm.stablehlo": 36,
     "dlvm.stablehlo.reading": 20,
-    "dlvm.testing.drawing": 66,
+    "dlvm.testing.drawing": 60,
     "dlvm.trust": 17,
     "dlvm.trust.forms": 28,
     "dlvm.trust.reducing": 2,

@@ -162,6 +162,8 @@ class Op(Value):
     """Whether its result is its operand, as it lies in memory, in another shape."""
     searched: ClassVar[tuple[int, ...]] = ()
     """Operands that are read again and again: rows that are searched, a triangle to solve with."""
+    from_passes: ClassVar[bool] = False
+    """Whether passes alone write it, so that no program of a user has it."""
     asks_python: ClassVar[bool] = False
     """Whether machine code calls ``reference`` in Python, as the class says no other way."""
     nondifferentiable: ClassVar[str] = ""

@@ -90,6 +90,7 @@ class EmptyTape(Creation):
     """A tape with nothing on it; see ``tape.py``."""
 
     name = "empty_tape"
+    from_passes = True
 
     def infer(self) -> TensorType:
         """A tape."""

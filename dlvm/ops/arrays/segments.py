@@ -41,6 +41,7 @@ class SegmentedFold(Running):
     """
 
     name = "segmented_fold"
+    from_passes = True
     nondifferentiable = "only passes write it, behind all derivatives"
     x: Value
     start: Value

@@ -364,6 +364,7 @@ class Saved(Elementwise):
     """
 
     name = "saved"
+    from_passes = True
     accepts = "biuf"
     x: Value
     kept: Value

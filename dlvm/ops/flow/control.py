@@ -134,6 +134,7 @@ class Recompute(Structured):
     """
 
     name = "recompute"
+    from_passes = True
     dataflow = Dataflow(steers=("triggers",), again=True)
     xs: tuple[Value, ...]
     triggers: tuple[Value, ...]

@@ -41,6 +41,7 @@ class Kernel(Structured):
     """
 
     name = "kernel"
+    from_passes = True
     dataflow = Dataflow()
     one_nest: ClassVar[bool] = True
     xs: tuple[Value, ...]

@@ -24,6 +24,7 @@ class Push(Control):
     """The tape with the values on top of it."""
 
     name = "push"
+    from_passes = True
     tape: Value
     xs: tuple[Value, ...]
 
@@ -49,6 +50,7 @@ class Pop(Control):
     """The tape without its top, and the values that were there; of an empty tape, zeros."""
 
     name = "pop"
+    from_passes = True
     tape: Value
     types: tuple[TensorType, ...]
 

@@ -34,14 +34,7 @@ from dlvm.ops import (
     Cast,
     Control,
     Effect,
-    EmptyTape,
-    Kernel,
     Mul,
-    Pop,
-    Push,
-    Recompute,
-    Saved,
-    SegmentedFold,
     Sum,
     Tanh,
 )
@@ -52,8 +45,7 @@ from .drafts import SIZES, Draft, moderate
 from .families import place, place_class
 
 EVERY = tuple(OPS.values())
-MADE = (Kernel, Recompute, Push, Pop, EmptyTape, Saved, SegmentedFold)
-TRACED = tuple(c for c in EVERY if c not in MADE)
+TRACED = tuple(c for c in EVERY if not c.from_passes)
 STRAIGHT = tuple(c for c in TRACED if not issubclass(c, Control | Effect))
 FLOATS = (F32, F64, F16, BF16)
 WEIGHTED = (F32, F64, F32, F64, F16, BF16, BOOL, *(t for t in DTYPES.values() if t.kind in "iu"))

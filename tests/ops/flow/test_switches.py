@@ -14,11 +14,8 @@ from tests.ops.flow.census import sources, switches
 TAPE = "a tape is no control flow: it holds no body, and what reads it knows push from pop"
 RULE = "a rule of the user: which of its functions is the derivative depends on its direction"
 KERNEL = "fusion made it; its family says what memory it overwrites, or what may be cut out"
-MADE = "what no user can write, which the drawing of programs leaves to passes"
 OWN = "the pass is about this operation: its name says so, and what it writes is one"
 WORDS = "another format has a word of its own for each"
-
-DRAWN_BY_NOBODY = ("Kernel", "Pop", "Push", "Recompute")
 
 ALLOWED: dict[tuple[str, str], str] = {
     ("ad/activity", "Pop"): TAPE,
@@ -42,7 +39,6 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("opt/kernels/borders", "Kernel"): KERNEL,
     ("opt/recompute/ordering", "Kernel"): KERNEL,
     ("opt/recompute/recomputing", "Kernel"): KERNEL,
-    **{("dlvm/testing/drawing/random_programs", k): MADE for k in DRAWN_BY_NOBODY},
     ("ad/control", "Call"): OWN,
     ("opt/recompute/stretching", "Scan"): OWN,
     **{("dlvm/onnx/exporting/writing", k): WORDS for k in ("Cond", "Scan", "While")},
