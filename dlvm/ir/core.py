@@ -21,6 +21,7 @@ from dlvm.base.errors import IRError, Origin
 from .dataflow import Dataflow
 from .layout import Shown, Spec, constructor_of, layout_of
 from .properties import NONE, Of, Properties
+from .sharding.mesh import Sharding
 from .sizes.dims import Dim
 from .types import Array, DType, TensorType, contents
 
@@ -32,6 +33,8 @@ class Value:
 
     type: TensorType
     origin: Origin | None = None
+    sharding: Sharding | None = None
+    """What shares each axis among the ranks of a mesh, where that is known; beside the type."""
     found_properties: Properties | None = None
     """What is known of it as a matrix, once somebody asked; see ``knowledge``."""
 
@@ -192,7 +195,7 @@ class Op(Value):
             "types": tuple(s.name for s in cls.layout if s.kind == "types"),
         }
         cls.holds_regions = bool(cls._named["regions"])
-        cls.asks_python = _asks_python(cls)
+        cls.asks_python = cls.asks_python or _asks_python(cls)
         cls.can_raise = cls.can_raise or cls.asks_python
         cls._operands_only = all(s.kind == "operand" for s in cls.layout)
         if cls.name in OPS:

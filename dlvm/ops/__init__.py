@@ -33,7 +33,7 @@ from .arrays.scattering import Exchange, ScatterMax, ScatterMin, ScatterMul, Sca
 from .arrays.sections import Concat, Pad, Slice, Update
 from .arrays.segments import SegmentedFold
 from .arrays.sums import Broadcast, Sum, spread
-from .elements.assumptions import Assume
+from .elements.assumptions import Assume, Shard
 from .elements.bits import IntegerPower, ShiftLeft, ShiftRight
 from .elements.casting import Bitcast, Cast
 from .elements.division import FloorDiv, Fmod, Remainder
@@ -246,6 +246,7 @@ __all__ = [
     "SearchSorted",
     "SegmentedFold",
     "Select",
+    "Shard",
     "ShiftLeft",
     "ShiftRight",
     "Sigmoid",

@@ -1,0 +1,139 @@
+"""Ranks of a simulated mesh: threads of this process, which meet where they exchange pieces.
+
+Each rank runs the same program. At an exchange the ranks of a group wait for one another, and the
+last one to come computes the results of all, from the pieces in the order of the group: so results
+depend on no timing. A rank that ends with an error ends all others.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+from dlvm.base.errors import IRError
+from dlvm.ir.types import Array
+
+from .mesh import Mesh
+
+T = TypeVar("T")
+Pieces = tuple[Array, ...]
+
+
+class Exchanged(Protocol):
+    """An operation of all ranks of a group."""
+
+    axes: tuple[str, ...]
+
+    def reference_of_ranks(self, pieces: Sequence[Pieces]) -> Sequence[Pieces]:
+        """What each rank gets, from what each gives, both in the order of the group."""
+        ...
+
+
+class Abandoned(Exception):
+    """Raised in a rank that waits for one that has ended with an error."""
+
+
+class Meeting:
+    """One exchange of a group: what came, and what each gets."""
+
+    def __init__(self) -> None:
+        self.came: dict[int, tuple[Exchanged, Pieces]] = {}
+        self.given: dict[int, Pieces] = {}
+
+
+class World:
+    """The ranks of one run."""
+
+    def __init__(self, mesh: Mesh) -> None:
+        self.mesh = mesh
+        self._changed = threading.Condition()
+        self._meetings: dict[tuple[int, ...], Meeting] = {}
+        self._error: BaseException | None = None
+
+    def exchange(self, op: Exchanged, rank: int, xs: Pieces) -> Pieces:
+        """What this rank gets of an exchange with the ranks of its group."""
+        group = tuple(self.mesh.group(rank, op.axes))
+        with self._changed:
+            meeting = self._meetings.setdefault(group, Meeting())
+            meeting.came[rank] = (op, xs)
+            if len(meeting.came) == len(group):
+                self._meet(meeting, group)
+            while rank not in meeting.given:
+                self._wait()
+            return meeting.given[rank]
+
+    def _meet(self, meeting: Meeting, group: tuple[int, ...]) -> None:
+        names = {type(op).__name__ for op, _ in meeting.came.values()}
+        if len(names) > 1:
+            raise IRError(f"ranks meet in different exchanges: {', '.join(sorted(names))}")
+        op = meeting.came[group[0]][0]
+        given = op.reference_of_ranks([meeting.came[r][1] for r in group])
+        meeting.given.update(zip(group, given, strict=True))
+        del self._meetings[group]
+        self._changed.notify_all()
+
+    def _wait(self) -> None:
+        if self._error is None:
+            self._changed.wait()
+        if self._error is not None:
+            raise Abandoned
+
+    def run(self, work: Callable[[int], T]) -> list[T]:
+        """``work`` of every rank; an error of one is raised here, that of the lowest rank first."""
+        found: dict[int, T] = {}
+        errors: dict[int, BaseException] = {}
+
+        def one(rank: int) -> None:
+            _place.world, _place.rank = self, rank
+            try:
+                found[rank] = work(rank)
+            except BaseException as error:  # raised again below
+                errors[rank] = error
+                with self._changed:
+                    self._error = error
+                    self._changed.notify_all()
+            finally:
+                _place.world = None
+
+        threads = [threading.Thread(target=one, args=(r,)) for r in range(self.mesh.size)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for _, error in sorted(errors.items()):
+            if not isinstance(error, Abandoned):
+                raise error
+        return [found[r] for r in range(self.mesh.size)]
+
+
+class _Place(threading.local):
+    world: World | None = None
+    rank: int = 0
+
+
+_place = _Place()
+
+
+def rank() -> int:
+    """The rank that this thread runs; 0 outside of a mesh."""
+    return _place.rank if _place.world is not None else 0
+
+
+def exchange(op: Exchanged, xs: Pieces) -> Pieces:
+    """What the rank of this thread gets of an exchange."""
+    return _world().exchange(op, _place.rank, xs)
+
+
+def index(axes: Sequence[str]) -> int:
+    """Which piece the rank of this thread has of what axes share."""
+    return _world().mesh.index(_place.rank, axes)
+
+
+def _world() -> World:
+    if _place.world is None:
+        raise IRError(
+            "a program for the ranks of a mesh runs on a mesh",
+            remedy="run it by dlvm.ir.sharding.ranks.World(mesh).run",
+        )
+    return _place.world
