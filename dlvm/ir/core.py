@@ -21,6 +21,7 @@ from dlvm.base.errors import IRError, Origin
 from .dataflow import Dataflow
 from .layout import Shown, Spec, constructor_of, layout_of
 from .properties import NONE, Of, Properties
+from .sharding.factors import Factors, none_of
 from .sharding.mesh import Sharding
 from .sizes.dims import Dim
 from .types import Array, DType, TensorType, contents
@@ -165,6 +166,8 @@ class Op(Value):
     """Whether its result is its operand, as it lies in memory, in another shape."""
     searched: ClassVar[tuple[int, ...]] = ()
     """Operands that are read again and again: rows that are searched, a triangle to solve with."""
+    stage: ClassVar[str] = ""
+    """The first stage whose programs may have it, where that is not the first of all."""
     from_passes: ClassVar[bool] = False
     """Whether passes alone write it, so that no program of a user has it."""
     asks_python: ClassVar[bool] = False
@@ -257,6 +260,15 @@ class Op(Value):
     def batched(self, size: Dim) -> dict[str, Any]:
         """The attributes that change if every operand gets a new first axis of this size."""
         raise IRError(f"{self.name} does not say how it is batched")
+
+    def factors(self) -> Factors:
+        """Which axes ranks may share: none, where neither class nor family says more."""
+        whole = none_of([v.type.rank for v in self.operands])
+        return Factors(whole, none_of([t.rank for t in self.result_types]))
+
+    def resized(self, *shapes: tuple[Dim, ...]) -> dict[str, Any]:
+        """The attributes that change if results have these shapes, and operands as fits them."""
+        return {}
 
     # -- properties that follow from the fields and rules ------------------------------------
 

@@ -20,7 +20,8 @@ from dlvm.ir.interpret import Interpreter
 from dlvm.ir.properties import Of, Properties
 from dlvm.ir.recipe import Recipe
 from dlvm.ir.scalar import S, Scalars
-from dlvm.ir.sizes.dims import symbol
+from dlvm.ir.sharding.factors import Factors, all_of
+from dlvm.ir.sizes.dims import symbol, symbols
 from dlvm.ir.sizes.equations import unequal
 from dlvm.ir.sizes.positions import Index, valued
 
@@ -105,6 +106,11 @@ class Elementwise(Op):
         """No attribute speaks of axes."""
         return {}
 
+    def factors(self) -> Factors:
+        """Each axis is one in all operands and results."""
+        every = all_of(self.operands[0].type.rank)
+        return Factors((every,) * len(self.operands), (every,) * len(self.result_types))
+
     def never_negative_zero(self, holds: Callable[[Value], bool]) -> bool:
         """Whether no element of the result is -0.0; ``holds`` says so of an operand."""
         return False
@@ -132,9 +138,12 @@ class Reduction(HasAxes, Op):
     ``pairwise`` is the public name of the same of two elements, where there is one. Users' integers
     become floats where ``accepts`` has floats alone. ``identity_is_exact`` says of a monoid over
     several scalars that to combine a state with the identity gives that state, bit for bit.
+    ``joined`` is how what ranks have folded is joined: by a word (``add``), or ``again`` where the
+    same fold of partial results does it; with neither, ranks can't share what is folded.
     """
 
     kernel_rule = "lift"
+    joined: ClassVar[str] = ""
     accepts: ClassVar[str] = "biuf"
     widens: ClassVar[bool] = False
     pairwise: ClassVar[str] = ""
@@ -149,6 +158,15 @@ class Reduction(HasAxes, Op):
     def batched(self, size: Dim) -> dict[str, Any]:
         """The same axes, one further."""
         return {"axes": tuple(a + 1 for a in self.axes)}
+
+    def factors(self) -> Factors:
+        """Axes that are kept pass; those that are folded are joined, where the class says how."""
+        given = all_of(self.operands[0].type.rank, () if self.joined else self.axes)
+        kept = tuple(f for axis, f in enumerate(given) if axis not in self.axes)
+        folds = dict.fromkeys(self.axes, self.joined) if self.joined else {}
+        fills = self.identity(NUMBERS)[: len(self.operands)] if self.joined else ()
+        places = (given,) * len(self.operands)
+        return Factors(places, (kept,) * len(self.result_types), folds, fills)
 
     def never_negative_zero(self, holds: Callable[[Value], bool]) -> bool:
         """Whether no element of the result is -0.0; ``holds`` says so of an operand."""
@@ -205,6 +223,11 @@ class Running(RunningFields, Op):
         """The same axis, one further."""
         return {"axis": self.axis + 1}
 
+    def factors(self) -> Factors:
+        """All axes but the one along which it goes."""
+        every = all_of(self.operands[0].type.rank, (self.axis,))
+        return Factors((every,) * len(self.operands), (every,) * len(self.result_types))
+
     def states(self) -> tuple[DType, ...]:
         """The types of the scalars that are carried along."""
         raise _unstated(self)
@@ -239,6 +262,14 @@ class Ordering(Op):
         """No attribute speaks of axes."""
         return {}
 
+    def factors(self) -> Factors:
+        """All axes but the last of the first operand, and what other operands have there."""
+        last = self.operands[0].type.rank - 1
+        own = all_of(last + 1, (last,))
+        others = tuple(all_of(v.type.rank) for v in self.operands[1:])
+        found = tuple(all_of(t.rank, () if others else (last,)) for t in self.result_types)
+        return Factors((own, *others), found)
+
 
 class Factorisation(Op):
     """Works on the matrices of the last two axes, each by itself; leading axes are batches.
@@ -254,6 +285,13 @@ class Factorisation(Op):
     def batched(self, size: Dim) -> dict[str, Any]:
         """No attribute speaks of axes."""
         return {}
+
+    def factors(self) -> Factors:
+        """Leading axes, which are those of all operands and results; matrices are whole."""
+        lead = self.operands[0].type.rank - 2
+        ranks = (v.type.rank for v in self.operands), (t.rank for t in self.result_types)
+        given, found = (tuple(all_of(r, range(lead, r)) for r in side) for side in ranks)
+        return Factors(given, found)
 
     def run(self, machine: Interpreter, *operands: Array) -> tuple[Any, ...]:
         """The reference, on f32 where operands are half precision, without NumPy's warnings."""
@@ -322,6 +360,20 @@ class IndexMap(Movement):
         """
         raise _unstated(self)
 
+    def factors(self) -> Factors:
+        """An axis passes where the element at an index along it is one at this index."""
+        index, reads = self.index, self.reads(self.index)
+        given = [list[int | None]([None] * v.type.rank) for v in self.operands]
+        found: list[int | None] = []
+        for axis, name in enumerate(index):
+            places = [_place_of(name, self.type.shape[axis], read, self) for read in reads]
+            free = all(place is not None for place in places)
+            found.append(axis if free else None)
+            for read, place in zip(reads, places, strict=True):
+                if free and place is not None and place >= 0:
+                    given[read.operand][place] = axis
+        return Factors(tuple(map(tuple, given)), (tuple(found),))
+
     @property
     def everywhere(self) -> bool:
         """Whether each element is one of the first operand's, without a condition."""
@@ -357,6 +409,20 @@ class IndexMap(Movement):
         return np.broadcast_to(out, shape)
 
 
+def _place_of(name: Dim, size: Dim, read: Read, op: Op) -> int | None:
+    """The axis along which an operand is read at this index; -1 where none is, None if a part of
+    it depends on the index otherwise.
+    """
+    (wanted,) = symbols(name)
+    along = [a for a, d in enumerate(read.index) if wanted in symbols(d)]
+    if any(wanted in symbols(d) for d in read.where) or len(along) > 1:
+        return None
+    if not along:
+        return -1
+    same = read.index[along[0]] == name and op.operands[read.operand].shape[along[0]] == size
+    return along[0] if same else None
+
+
 def rearranges(value: Value) -> TypeGuard[IndexMap]:
     """Whether a value has all the elements of another one, reordered or repeated, and no others."""
     return isinstance(value, IndexMap) and value.rearranges
@@ -374,6 +440,18 @@ NUMPY: dict[str, Callable[[Any, Any], Any]] = {
 
 class Contraction(Op):
     """Sums of products over shared axes."""
+
+
+class _Numbers:
+    """Scalars that are numbers, as far as identities of folds need them."""
+
+    def constant(self, value: Any, dtype: DType) -> Any:
+        """The number."""
+        return value
+
+
+NUMBERS: Any = _Numbers()
+"""What gives the identity of a fold in numbers."""
 
 
 class Creation(Op):

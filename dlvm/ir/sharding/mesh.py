@@ -106,9 +106,19 @@ class Mesh:
         return self.pieces_each(axes) * self.piece(size, axes) if axes else size
 
     def even(self, size: Dim, axes: Iterable[str]) -> bool:
+        """Whether all pieces have one size."""
+        axes = tuple(axes)
+        return self.piece(size, axes) * self.parts(axes) == size
+
+    def full(self, size: Dim, axes: Iterable[str]) -> bool:
         """Whether all that each rank has counts."""
         axes = tuple(axes)
         return self.local(size, axes) * self.count(axes) == size
+
+    @cached_property
+    def logical(self) -> Mesh:
+        """A mesh with a rank for each piece, by which programs are chosen for any number of them."""
+        return Mesh(tuple(self._parts.items()), links=self.links)
 
     def locally(self, shape: Sequence[Dim], sharding: Sharding) -> tuple[Dim, ...]:
         """The shape of the piece of each rank."""

@@ -10,6 +10,7 @@ from dlvm.base.errors import DTypeError, ShapeError
 from dlvm.ir import Array, Dim, TensorType, Value, rewrite, zeros
 from dlvm.ir.numerics import FAST, ROUNDING
 from dlvm.ir.properties import Of, Properties
+from dlvm.ir.sharding.factors import Factors, all_of
 from dlvm.ir.sizes.dims import product
 from dlvm.ops.elements.casting import converted
 from dlvm.ops.elements.elementwise import Mul
@@ -49,6 +50,12 @@ class Matmul(Contraction):
 
     def batched(self, size: Dim) -> dict[str, Any]:
         return {}
+
+    def factors(self) -> Factors:
+        """Batches, rows and columns pass; what is summed over is added."""
+        lead, (m, n, k) = all_of(self.type.rank - 2), (-1, -2, -3)
+        places = ((*lead, m, k), (*lead, k, n))
+        return Factors(places, ((*lead, m, n),), {k: "add"}, (0, 0))
 
     def properties(self, of: Of) -> Properties:
         """Zeros and signs of both; ``X X'`` is semidefinite, ``X S X'`` symmetric as S is."""

@@ -77,6 +77,7 @@ class Max(Extreme):
     """
 
     name = "max"
+    joined = "max"
     word = "max"
     pairwise = "maximum"
 
@@ -88,6 +89,7 @@ class Min(Extreme):
     """
 
     name = "min"
+    joined = "min"
     word = "min"
     pairwise = "minimum"
 

@@ -15,6 +15,7 @@ from dlvm.base.errors import DTypeError, IndexOutOfRange, IRError, ShapeError
 from dlvm.ir import Array, Dim, Param, TensorType, Value, rewrite, zeros
 from dlvm.ir.numerics import ROUNDING
 from dlvm.ir.scalar import S, Scalars
+from dlvm.ir.sharding.factors import Factors, Places, all_of
 from dlvm.ir.sizes.equations import unequal
 from dlvm.ops.elements.elementwise import Add
 from dlvm.ops.families import Movement
@@ -62,6 +63,14 @@ class Indexed(IndexedFields, Movement):
         before, after = x.shape[: self.axis], x.shape[self.axis + 1 :]
         return (*before, *index.shape[self.batch :], *after)
 
+    def _cut(self) -> tuple[Places, Places, Places]:
+        """The factors of ``x``, of the indices, and of what is picked or written."""
+        rank, count = self.x.type.rank, self.indices.type.rank - self.batch
+        x = all_of(rank, (self.axis,))
+        picked = tuple(range(rank, rank + count))
+        indices = (*x[: self.batch], *picked)
+        return x, indices, (*x[: self.axis], *picked, *x[self.axis + 1 :])
+
     def resolve(self, indices: Array, size: int) -> tuple[Array, Array]:
         """Indices made safe, and which of them were inside."""
         wrapped = indices.astype(np.int64) if indices.dtype != np.uint64 else indices
@@ -99,6 +108,11 @@ class Gather(Indexed):
     def infer(self) -> TensorType:
         """The axis is replaced by the shape of the indices (without batch axes)."""
         return self.x.type.with_shape(self.moved(self.x.type))
+
+    def factors(self) -> Factors:
+        """All but the axis in which the indices point."""
+        x, indices, picked = self._cut()
+        return Factors((x, indices), (picked,), cleared=(1,) if self.may_raise else ())
 
     def reference(self, *operands: Array) -> Any:
         x, indices = operands
@@ -152,6 +166,8 @@ class Scatter(Indexed):
 
     word: ClassVar[str] = ""
     """The scalar function of the old and the new element, where it is one."""
+    joined: ClassVar[bool] = False
+    """Whether ranks may share the updates, and join by the word what each has written."""
     x: Value
     indices: Value
     updates: Value
@@ -170,6 +186,21 @@ class Scatter(Indexed):
                 sides=unequal(expected.shape, self.updates.shape),
             )
         return self.x.type
+
+    def factors(self) -> Factors:
+        """All but the axis in which the indices point, and the indices, unless they are joined."""
+        x, indices, written = self._cut()
+        new = [f for f in indices if f is not None and f not in x]
+        results = (x, written)[: len(self.result_types)]
+        cleared = (1,) if self.may_raise else ()
+        if not self.joined:
+            indices, written = (
+                tuple(None if f in new else f for f in s) for s in (indices, written)
+            )
+            results = (x, written)[: len(self.result_types)]
+            return Factors((x, indices, written), results, cleared=cleared)
+        folds = dict.fromkeys(new, self.word)
+        return Factors((x, indices, written), results, folds, (None, 0, 0), cleared, start=0)
 
     def reference(self, *operands: Array) -> Any:
         x, indices, updates = operands
@@ -205,6 +236,7 @@ class ScatterAdd(Scatter):
 
     name = "scatter_add"
     word = "add"
+    joined = True
 
     def write(self, target: Array, at: Array, rows: Array) -> None:
         """Unbuffered addition; half precision rounds after each."""

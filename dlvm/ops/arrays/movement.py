@@ -9,7 +9,8 @@ import numpy as np
 from dlvm.base.errors import ShapeError
 from dlvm.ir import Array, Dim, TensorType, Value, rewrite, zeros
 from dlvm.ir.properties import Of, Properties
-from dlvm.ir.sizes.positions import Index, reshaped
+from dlvm.ir.sharding.factors import Factors
+from dlvm.ir.sizes.positions import Index, groups, reshaped
 from dlvm.ops.elements.logic import Equal, Select
 from dlvm.ops.families import IndexMap, Read
 from dlvm.ops.literals import Iota
@@ -101,6 +102,21 @@ class Reshape(IndexMap):
 
     def batched(self, size: Dim) -> dict[str, Any]:
         return {"shape_to": (size, *self.shape_to)}
+
+    def resized(self, *shapes: tuple[Dim, ...]) -> dict[str, Any]:
+        return {"shape_to": shapes[0]}
+
+    def factors(self) -> Factors:
+        """The first axes of groups of axes that hold the same elements, if they can be cut."""
+        given, found = (list[int | None]([None] * t.rank) for t in (self.x.type, self.type))
+        even: list[int] = []
+        for count, (here, there) in enumerate(groups(self.x.shape, self.shape_to)):
+            i = next((a for a in range(here.start, here.stop) if self.x.shape[a] != 1), None)
+            j = next((a for a in range(there.start, there.stop) if self.shape_to[a] != 1), None)
+            if i is not None and j is not None:
+                given[i] = found[j] = count
+                even += [count] * (self.x.shape[i] != self.shape_to[j])
+        return Factors((tuple(given),), (tuple(found),), even=frozenset(even))
 
     def properties(self, of: Of) -> Properties:
         """All of them where only batch axes change."""

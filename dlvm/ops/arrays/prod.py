@@ -26,6 +26,7 @@ class Prod(Reduction):
     """
 
     name = "prod"
+    joined = "mul"
     widens = True
     pairwise = "multiply"
     x: Value

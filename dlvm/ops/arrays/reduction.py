@@ -34,6 +34,7 @@ class LogSumExp(Reduction):
     """
 
     name = "logsumexp"
+    joined = "again"
     accepts = "f"
     pairwise = "logaddexp"
     identity_is_exact = True
@@ -104,6 +105,7 @@ class Fold(Reduction):
     """
 
     name = "fold"
+    joined = "again"
     one_nest: ClassVar[bool] = True
     xs: tuple[Value, ...]
     identities: tuple[float, ...]

@@ -69,6 +69,9 @@ class Slice(Section):
         sizes = (size, *self.sizes)
         return {"starts": (0, *self.starts), "sizes": sizes, "steps": (1, *self.steps)}
 
+    def resized(self, *shapes: tuple[Dim, ...]) -> dict[str, Any]:
+        return {"sizes": shapes[0]}
+
     def properties(self, of: Of) -> Properties:
         """Those of a principal part: the same rows as columns."""
         found = of(self.x)

@@ -23,6 +23,7 @@ class Sum(Reduction):
     """
 
     name = "sum"
+    joined = "add"
     widens = True
     pairwise = "add"
     x: Value
@@ -124,6 +125,9 @@ class Broadcast(IndexMap):
     def batched(self, size: Dim) -> dict[str, Any]:
         axes = (0, *(a + 1 for a in self.axes))
         return {"shape_to": (size, *self.shape_to), "axes": axes}
+
+    def resized(self, *shapes: tuple[Dim, ...]) -> dict[str, Any]:
+        return {"shape_to": shapes[0]}
 
     def properties(self, of: Of) -> Properties:
         """Those of the matrices that are repeated; one number everywhere is symmetric."""

@@ -311,6 +311,12 @@ def _segmented(d: Draft, cls: type[ops.SegmentedFold]) -> Op:
     return cls(x, start, along, word, d.flag(), d.flag() and word in ("add", "mul"))
 
 
+@places(ops.Shard)
+def _shard(d: Draft, cls: type[ops.Shard]) -> Op:
+    x = d.value("biuf", rank=1)
+    return cls(x, ("data", *("...",) * (x.type.rank - 1)))
+
+
 @places(ops.Sort)
 def _sort(d: Draft, cls: type[ops.Sort]) -> Op:
     return cls(d.value(rank=1), d.flag())

@@ -1,0 +1,299 @@
+"""What the ranks of a mesh do together, and what depends on which rank it is.
+
+Programs have these from the stage ``partitioned`` on, behind all derivatives and laws. ``axes`` are
+the axes of ``mesh`` along which ranks differ that take part together, and ``reference_of_ranks``
+says what each gets, by its index along them. Sums are folded in the order of ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dlvm.base.errors import IRError, ShapeError
+from dlvm.ir import I64, Array, Dim, Op, TensorType, Value, literal
+from dlvm.ir.sharding import ranks
+from dlvm.ir.sharding.mesh import Mesh
+from dlvm.ir.sharding.pieces import part
+from dlvm.ops.arrays.indexing import Gather
+from dlvm.ops.arrays.sums import Broadcast
+from dlvm.ops.elements.logic import Less, Select
+from dlvm.ops.families import wide
+from dlvm.ops.literals import Constant, DimSize, Iota
+
+Pieces = tuple[Array, ...]
+JOINS: dict[str, Callable[[Array, Array], Array]] = {
+    "add": np.add,
+    "mul": np.multiply,
+    "max": np.maximum,
+    "min": np.minimum,
+}
+"""How what ranks have is joined, by the words of folds."""
+
+
+class Ranked(Op):
+    """What gives another result on each rank along ``axes``."""
+
+    stage = "partitioned"
+    from_passes = True
+    nondifferentiable = "only passes write it, behind all derivatives"
+    axes: tuple[str, ...]
+    mesh: str
+
+    @cached_property
+    def among(self) -> Mesh:
+        """The mesh."""
+        return Mesh.named(self.mesh)
+
+    @property
+    def count(self) -> int:
+        """How many ranks there are along the axes."""
+        return self.among.count(self.axes)
+
+    def reference_of_ranks(self, pieces: Sequence[Pieces]) -> Sequence[Pieces]:
+        """What each rank gets, from what each gives, both by their index along the axes."""
+        raise IRError(f"{self.name} does not say what ranks get")
+
+    def placed(self, t: TensorType, axis: int, size: Dim) -> TensorType:
+        """The type with another size of an axis."""
+        if not 0 <= axis < t.rank:
+            raise ShapeError(f"{self.name}: axis {axis} does not fit {t}")
+        return t.with_shape((*t.shape[:axis], size, *t.shape[axis + 1 :]))
+
+
+class RankIndex(Ranked):
+    """Which piece the rank has of what ``axes`` share, as i64."""
+
+    name = "rank_index"
+    asks_python: ClassVar[bool] = True
+    axes: tuple[str, ...]
+    mesh: str
+
+    def infer(self) -> TensorType:
+        """A scalar."""
+        return TensorType(I64)
+
+    def reference(self, *operands: Array) -> Any:
+        return np.int64(ranks.index(self.axes))
+
+    def reference_of_ranks(self, pieces: Sequence[Pieces]) -> Sequence[Pieces]:
+        return [(np.asarray(np.int64(i)),) for i in range(len(pieces))]
+
+
+class _Own(Ranked):
+    """What a rank makes of its own value, knowing its index."""
+
+    axis: int
+    x: Value
+
+    def of_index(self, index: int, *operands: Array) -> Array:
+        """The result on the rank with this index."""
+        raise IRError(f"{self.name} does not say what ranks get")
+
+    def reference(self, *operands: Array) -> Any:
+        return self.of_index(ranks.index(self.axes), *operands)
+
+    def reference_of_ranks(self, pieces: Sequence[Pieces]) -> Sequence[Pieces]:
+        return [(self.of_index(i, *given),) for i, given in enumerate(pieces)]
+
+    def first(self, size: Dim) -> Value:
+        """The position of the first of the elements of the rank, which are so many."""
+        return RankIndex(self.axes, self.mesh) * _number(size)
+
+    def inside(self, first: Value, local: Dim, size: Dim) -> Value | None:
+        """Which of the elements count that begin at ``first``; None if all do."""
+        if self.count * local == size:
+            return None
+        vector = TensorType(I64, (local,))
+        limit = Broadcast(_number(size), vector.shape, ())
+        return Less(Iota(local) + Broadcast(first, vector.shape, ()), limit)
+
+
+def _number(size: Dim) -> Value:
+    return Constant(literal(size, I64)) if isinstance(size, int) else DimSize(size)
+
+
+def _kept(inside: Value, x: Value, fill: Value, axis: int) -> Value:
+    where = Broadcast(inside, x.shape, (axis,))
+    return Select(where, x, Broadcast(fill, x.shape, ()))
+
+
+class ShardOf(_Own):
+    """The piece of ``x`` along ``axis`` that the rank has; zeros beyond its end."""
+
+    name = "shard_of"
+
+    def infer(self) -> TensorType:
+        """The size of a piece."""
+        size = self.among.local(self.x.shape[self.axis], self.axes)
+        return self.placed(self.x.type, self.axis, size)
+
+    def of_index(self, index: int, *operands: Array) -> Array:
+        size = self.among.local(operands[0].shape[self.axis], self.axes)
+        return part(operands[0], self.axis, index, int(size))
+
+    def lowering(self) -> Value:
+        """A gather of elements that follow one another."""
+        local, size = self.type.shape[self.axis], self.x.shape[self.axis]
+        first = self.first(local)
+        at = Iota(local) + Broadcast(first, (local,), ())
+        found = Gather(self.x, at, self.axis, mode="clip")
+        inside = self.inside(first, local, size)
+        zero = Constant(literal(0, self.dtype))
+        return found if inside is None else _kept(inside, found, zero, self.axis)
+
+
+class MaskShard(_Own):
+    """A piece ``x`` of an axis of so many elements (``full``), with ``fill`` beyond its end."""
+
+    name = "mask_shard"
+    fill: Value
+    full: Dim
+
+    def infer(self) -> TensorType:
+        """The type of the piece."""
+        if self.fill.type != TensorType(self.x.dtype):
+            raise ShapeError(
+                f"mask_shard: expected a scalar as {self.x.type}, found {self.fill.type}"
+            )
+        local = self.among.local(self.full, self.axes)
+        if self.placed(self.x.type, self.axis, local) != self.x.type:
+            raise ShapeError(f"mask_shard: pieces of {self.full} have {local}, found {self.x.type}")
+        return self.x.type
+
+    def of_index(self, index: int, *operands: Array) -> Array:
+        x, fill = operands
+        local = x.shape[self.axis]
+        positions = np.arange(local) + index * local
+        keep = (positions < int(self.full)).reshape([-1] + [1] * (x.ndim - 1 - self.axis))
+        return np.where(keep, x, fill)
+
+    def lowering(self) -> Value:
+        """A choice by positions."""
+        local = self.x.shape[self.axis]
+        inside = self.inside(self.first(local), local, self.full)
+        return self.x if inside is None else _kept(inside, self.x, self.fill, self.axis)
+
+
+class Collective(Ranked):
+    """What ranks exchange: ``xs`` of each, several at once."""
+
+    asks_python: ClassVar[bool] = True
+    xs: tuple[Value, ...]
+
+    def reference(self, *operands: Array) -> Any:
+        return tuple(ranks.exchange(self, operands))
+
+    def infer(self) -> tuple[TensorType, ...]:
+        """A result for each operand."""
+        return tuple(self.given(i, x.type) for i, x in enumerate(self.xs))
+
+    def given(self, i: int, t: TensorType) -> TensorType:
+        """The type of the i-th result."""
+        raise IRError(f"{self.name} has no shape rule")
+
+    def reference_of_ranks(self, pieces: Sequence[Pieces]) -> Sequence[Pieces]:
+        each = [self.meet(i, xs) for i, xs in enumerate(zip(*pieces, strict=True))]
+        return list(zip(*each, strict=True)) if each else [()] * len(pieces)
+
+    def meet(self, i: int, xs: Sequence[Array]) -> Sequence[Array]:
+        """What each rank gets as the i-th result."""
+        raise IRError(f"{self.name} does not say what ranks get")
+
+
+def joined(xs: Sequence[Array], word: str) -> Array:
+    """The fold of arrays, in order; halves are folded in f32 and rounded once."""
+    total = wide(xs[0])
+    with np.errstate(all="ignore"):
+        for x in xs[1:]:
+            total = JOINS[word](total, wide(x))
+    return total.astype(xs[0].dtype)
+
+
+class AllReduce(Collective):
+    """The fold of ``xs`` of all ranks, in their order, by ``word``: add, mul, max or min."""
+
+    name = "all_reduce"
+    word: str = "add"
+
+    def given(self, i: int, t: TensorType) -> TensorType:
+        """The same type."""
+        if self.word not in JOINS:
+            raise IRError(f"{self.name}: expected one of {', '.join(JOINS)}, found {self.word!r}")
+        return t
+
+    def meet(self, i: int, xs: Sequence[Array]) -> Sequence[Array]:
+        return [joined(xs, self.word)] * len(xs)
+
+
+class AllGather(Collective):
+    """The whole of which each rank has a piece along ``dims``, of sizes ``full``."""
+
+    name = "all_gather"
+    dims: tuple[int, ...]
+    full: tuple[Dim, ...]
+
+    def given(self, i: int, t: TensorType) -> TensorType:
+        """The whole size."""
+        return self.placed(t, self.dims[i], self.full[i])
+
+    def meet(self, i: int, xs: Sequence[Array]) -> Sequence[Array]:
+        whole = np.concatenate(xs, self.dims[i])
+        return [np.take(whole, range(int(self.full[i])), self.dims[i])] * len(xs)
+
+
+class ReduceScatter(Collective):
+    """The piece along ``dims`` of the fold of ``xs`` of all ranks, in their order."""
+
+    name = "reduce_scatter"
+    dims: tuple[int, ...]
+    word: str = "add"
+
+    def given(self, i: int, t: TensorType) -> TensorType:
+        """The size of a piece."""
+        local = self.among.local(t.shape[self.dims[i]], self.axes)
+        return self.placed(t, self.dims[i], local)
+
+    def meet(self, i: int, xs: Sequence[Array]) -> Sequence[Array]:
+        axis, total = self.dims[i], joined(xs, self.word)
+        local = int(self.among.local(total.shape[axis], self.axes))
+        return [part(total, axis, r, local) for r in range(len(xs))]
+
+
+class AllToAll(Collective):
+    """Pieces along ``gathered`` axes, of sizes ``full``, become pieces along ``cut`` axes."""
+
+    name = "all_to_all"
+    gathered: tuple[int, ...]
+    cut: tuple[int, ...]
+    full: tuple[Dim, ...]
+
+    def given(self, i: int, t: TensorType) -> TensorType:
+        """The whole of one axis, a piece of the other."""
+        local = self.among.local(t.shape[self.cut[i]], self.axes)
+        return self.placed(self.placed(t, self.gathered[i], self.full[i]), self.cut[i], local)
+
+    def meet(self, i: int, xs: Sequence[Array]) -> Sequence[Array]:
+        whole = np.concatenate(xs, self.gathered[i])
+        whole = np.take(whole, range(int(self.full[i])), self.gathered[i])
+        local = int(self.among.local(whole.shape[self.cut[i]], self.axes))
+        return [part(whole, self.cut[i], r, local) for r in range(len(xs))]
+
+
+class PermuteRanks(Collective):
+    """``xs`` of another rank: that with index ``i`` gets those of ``sources[i]``."""
+
+    name = "permute_ranks"
+    sources: tuple[int, ...]
+
+    def given(self, i: int, t: TensorType) -> TensorType:
+        """The same type."""
+        if sorted(self.sources) != list(range(self.count)):
+            raise IRError(f"{self.name}: {self.sources} is no order of {self.count} ranks")
+        return t
+
+    def meet(self, i: int, xs: Sequence[Array]) -> Sequence[Array]:
+        return [xs[s] for s in self.sources]
