@@ -296,4 +296,4 @@ class PermuteRanks(Collective):
         return t
 
     def meet(self, i: int, xs: Sequence[Array]) -> Sequence[Array]:
-        return [xs[s] for s in self.sources]
+        return [xs[s].copy() for s in self.sources]  # the other rank goes on with its own
