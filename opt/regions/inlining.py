@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from types import UnionType
 
-from dlvm.ir import Function, FunctionRef, Module, Op, Value, inline
+from dlvm.ir import Function, Module, Op, Value, inline
 from dlvm.ir.rewrite import Env, everywhere, mapped, transform
 from dlvm.ir.unify import unify
 from dlvm.ops import Call, Checkpoint, Kernel, Recompute, Structured
-from dlvm.ops.flow.calls import calls_itself, entered
+from dlvm.ops.flow.calls import called, calls_itself, entered
 from dlvm.passes import function_pass, module_pass
 
 LIMIT = 100_000
@@ -88,7 +88,7 @@ def callees_first(module: Module) -> Iterator[str]:
 
 @module_pass
 def keep_reachable(module: Module) -> Module:
-    """Drop the functions that the first one does not name, directly or through others."""
+    """Drop the functions that the first one does not call, directly or through others."""
     reached: dict[str, None] = {}
     pending = [module.main.name]
     while pending:
@@ -97,15 +97,8 @@ def keep_reachable(module: Module) -> Module:
             continue
         reached[name] = None
         entry = module.entry(name)
-        pending.extend(_named(entry) if isinstance(entry, Function) else (entry.of,))
+        pending.extend(called(entry) if isinstance(entry, Function) else (entry.of,))
     return Module(tuple(e for e in module.entries if e.name in reached))
-
-
-def _named(fn: Function) -> Iterator[str]:
-    """The functions that a function calls, and those that are rules of what it calls."""
-    for op in fn.walk():
-        if op.enters:
-            yield from (x.name for x in op.attributes.values() if isinstance(x, FunctionRef))
 
 
 @function_pass

@@ -117,7 +117,7 @@ class Mesh:
 
     @cached_property
     def logical(self) -> Mesh:
-        """A mesh with a rank for each piece, by which programs are chosen for any number of them."""
+        """A mesh with a rank for each piece: programs are chosen by it, for any number of ranks."""
         return Mesh(tuple(self._parts.items()), links=self.links)
 
     def locally(self, shape: Sequence[Dim], sharding: Sharding) -> tuple[Dim, ...]:
