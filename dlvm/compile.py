@@ -25,6 +25,7 @@ from dlvm.budget import fitted
 from dlvm.ir import Array, Declaration, Dim, Module, hooks
 from dlvm.ir.interpret import Interpreter, deep_enough
 from dlvm.ir.numerics import Mode, mode_named, numerics
+from dlvm.ir.sharding.mesh import Mesh, on
 from dlvm.targets import is_gpu
 from dlvm.trust import guard
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from dlvm.gen.build import Made
     from dlvm.gen.call.executable import Executable
     from dlvm.gen.gpu.executable import DeviceExecutable
+    from dlvm.gen.on_mesh import OnMesh
     from dlvm.gen.profile.measure import Timers
     from dlvm.gen.program.report import Report
     from dlvm.gen.schedule.plans import Plans
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 MODULES = ("traced", "differentiated", "optimized", "kernels")
+OF_A_MESH = ("placed", "partitioned")
+"""Stages between ``optimized`` and ``kernels`` of a program for the ranks of a mesh."""
 STAGES = (*MODULES, "nests", "schedule", "loops", "llvm", "asm")
 
 
@@ -55,6 +59,7 @@ class Options:
     memory: int | None = None
     numerics: Mode = "default"
     schedule: str | None = None
+    mesh: Mesh | None = None
 
     def __post_init__(self) -> None:
         from dlvm.targets import named
@@ -68,13 +73,20 @@ class Options:
                 f"threads={threads!r}: expected a whole number of at least 1",
                 remedy="leave it out, and calls choose between one thread and every core",
             )
+        if self.mesh is not None and self.target != "host":
+            raise UserError(
+                f"mesh= with target={self.target!r}: the ranks of a mesh run on the host",
+                remedy="leave target= out",
+            )
 
     def said(self) -> str:
         """The options on which a program depends, besides its trace and processor; empty by
         default.
         """
-        memory = "" if self.memory is None else f"memory={self.memory}"
-        return memory if self.numerics == "default" else f"{memory} numerics={self.numerics}"
+        said = "" if self.memory is None else f"memory={self.memory}"
+        if self.numerics != "default":
+            said = f"{said} numerics={self.numerics}"
+        return said if self.mesh is None else f"{said} mesh={self.mesh}"
 
     @property
     def parallel(self) -> bool:
@@ -153,14 +165,33 @@ class Road:
             return self._timed("optimize", lambda: passes.run(before, meaning()))
 
     @lazy
+    def placed(self) -> Module:
+        """The program with what ranks share of its values, beside their types."""
+        from dlvm.opt.sharding.propagation import propagate_shardings
+
+        before = self.optimized
+        with numerics(self.options.numerics), on(self.options.mesh):
+            return self._timed("place", lambda: passes.run(before, (propagate_shardings,)))
+
+    @lazy
+    def partitioned(self) -> Module:
+        """The program of each rank of the mesh, with local sizes and what ranks exchange."""
+        from dlvm.opt.sharding.partition import partition
+
+        before = self.placed
+        with on(self.options.mesh):
+            return self._timed("partition", lambda: partition(before))
+
+    @lazy
     def kernels(self) -> Module:
         """The first function as kernels, each of which becomes one loop nest."""
         from dlvm.opt.pipelines import kernels
 
-        before, memory = self.optimized, self.options.memory
+        mesh, memory = self.options.mesh, self.options.memory
+        before = self.optimized if mesh is None else self.partitioned
 
         def fuse(module: Module) -> Module:
-            pipeline = kernels(self.options.parallel)
+            pipeline = kernels(self.options.parallel, ranks=mesh is not None)
             return self._timed("fuse", lambda: passes.run(module, pipeline))
 
         with numerics(self.options.numerics):
@@ -168,8 +199,10 @@ class Road:
 
     @lazy
     @passes.unhurried()
-    def executable(self) -> Executable | Interpreted | Foreign:
+    def executable(self) -> Executable | Interpreted | Foreign | OnMesh:
         """Machine code, from the disk cache if another process compiled it; or the interpreter."""
+        if self.options.mesh is not None:
+            return self._on_a_mesh(self.options.mesh)
         if interpreting():
             return Interpreted(self.differentiated)
         if is_gpu(self.options.target):
@@ -197,6 +230,24 @@ class Road:
                 check,
                 lambda: _prepared(self.optimized),
             )
+
+    def _on_a_mesh(self, mesh: Mesh) -> OnMesh:
+        """Code that each rank of a simulated mesh runs, in one thread unless more are asked for."""
+        from dlvm.gen.build import build
+        from dlvm.gen.on_mesh import OnMesh
+
+        whole, local = self.placed.main, self.partitioned
+        if interpreting():
+            code: Executable | Interpreted = Interpreted(local)
+        else:
+            check, given = looks(self.options.debug).bounds, self.options.schedule
+            target = replace(self.options, threads=self.options.threads or 1).machine()
+            before = self.kernels
+            with numerics(self.options.numerics), self._guarded("emit"), standard_mode():
+                code = build(before, target, check=check, schedule=given)
+        more = local.main.params[len(whole.params) :]
+        sizes = [str(d) for p in more for d in p.type.shape[:-1]]
+        return OnMesh(mesh, whole, sizes, code.run, code.texts, code.report)
 
     def _on_a_gpu(self) -> OnDevice:
         """Code for a GPU, which runs where there is one."""
@@ -278,11 +329,13 @@ class Road:
 
     def text(self, stage: str) -> str:
         """One stage as text."""
-        if stage in MODULES:
+        if stage in MODULES or (stage in OF_A_MESH and self.options.mesh is not None):
             return str(getattr(self, stage))
         if stage in self.executable.texts:
             return self.executable.texts[stage]
         known = (*STAGES, "ptx") if is_gpu(self.options.target) else STAGES
+        if self.options.mesh is not None:
+            known = (*known, *OF_A_MESH)
         meant = did_you_mean(stage, known)
         raise IRError(f"there is no stage {stage!r}; expected one of {', '.join(known)}{meant}")
 

@@ -77,6 +77,9 @@ KERNELS: tuple[Pass, ...] = (
 PARALLEL: tuple[Pass, ...] = (sort_scatters, merge_sorts, cut_scans)
 """Before kernels are made for a GPU: what would be long loops of one thread."""
 
+RANKS: tuple[Pass, ...] = (lower, share, drop)
+"""Before kernels of a program of ranks: what depends on the rank becomes plain operations."""
+
 DEFAULT: tuple[Pass, ...] = (*MEANING, *KERNELS)
 
 
@@ -85,9 +88,11 @@ def meaning() -> tuple[Pass, ...]:
     return extended(MEANING)
 
 
-def kernels(parallel: bool = False) -> tuple[Pass, ...]:
-    """``KERNELS`` with the passes that were inserted, behind ``PARALLEL`` where that is wanted."""
-    return extended((*PARALLEL, *KERNELS) if parallel else KERNELS)
+def kernels(parallel: bool = False, ranks: bool = False) -> tuple[Pass, ...]:
+    """``KERNELS`` with the passes that were inserted, behind ``PARALLEL`` where that is wanted, and
+    ``RANKS`` for a program of ranks.
+    """
+    return extended((*(RANKS if ranks else ()), *(PARALLEL if parallel else ()), *KERNELS))
 
 
 def default() -> tuple[Pass, ...]:

@@ -1,0 +1,75 @@
+"""A program of the ranks of a simulated mesh: each rank calls it in a thread of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dlvm.gen.program.report import Report
+from dlvm.ir import Array, Function, TensorType
+from dlvm.ir.interpret import bind
+from dlvm.ir.sharding.mesh import Mesh, Sharding
+from dlvm.ir.sharding.ranks import World
+from dlvm.ir.sharding.sharded import Sharded
+from dlvm.ir.sizes.dims import evaluate
+
+Run = Callable[[Sequence[Any]], Sequence[Array]]
+
+
+@dataclass(frozen=True)
+class OnMesh:
+    """What runs on each rank (``run_rank``), and how arguments and results of ``whole`` lie.
+
+    ``whole`` is the first function before it was partitioned; ``sizes`` are the symbols that its
+    last parameter on each rank tells, if it has one more.
+    """
+
+    mesh: Mesh
+    whole: Function
+    sizes: Sequence[str]
+    run_rank: Run
+    texts: Mapping[str, str]
+    report: Report
+
+    def run(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
+        """The results for arrays in parameter order; of those that are shared, pieces."""
+        params = self.whole.params
+        names = [p.name for p in params]
+        sizes = bind([p.type for p in params], arrays, names)
+        given = [self._given(x, p.sharding, p.donated) for x, p in zip(arrays, params, strict=True)]
+        if self.sizes:
+            carrier = np.empty((*(sizes[s] for s in self.sizes), 0), np.uint8)
+            given.append([carrier] * self.mesh.size)
+        found = World(self.mesh).run(lambda rank: self.run_rank([xs[rank] for xs in given]))
+        pieces = zip(*found, strict=True)
+        return tuple(
+            self._result(xs, r.type, r.sharding, sizes)
+            for xs, r in zip(pieces, self.whole.results, strict=True)
+        )
+
+    def _given(self, x: Any, sharding: Sharding | None, donated: bool) -> Sequence[Array]:
+        """What each rank gets; what several ranks would overwrite, each as a copy but the first."""
+        if isinstance(x, Sharded):
+            pieces: Sequence[Array] = x.pieces
+        else:
+            pieces = (
+                Sharded.cut(self.mesh, x, sharding).pieces if sharding else [x] * self.mesh.size
+            )
+        if not donated:
+            return pieces
+        seen: set[int] = set()
+        own: list[Array] = []
+        for piece in pieces:
+            own.append(np.array(piece) if id(piece) in seen else piece)
+            seen.add(id(piece))
+        return own
+
+    def _result(
+        self, pieces: Sequence[Array], t: TensorType, sharding: Sharding | None, sizes: Any
+    ) -> Any:
+        if not sharding:
+            return pieces[0]
+        return Sharded(self.mesh, pieces, [evaluate(d, sizes) for d in t.shape], sharding)
