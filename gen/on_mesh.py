@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from dlvm.base import environment
+from dlvm.base.errors import CompilerError
 from dlvm.gen.program.report import Report
 from dlvm.ir import Array, Function, TensorType
 from dlvm.ir.interpret import bind
@@ -15,6 +17,7 @@ from dlvm.ir.sharding.mesh import Mesh, Sharding
 from dlvm.ir.sharding.ranks import World
 from dlvm.ir.sharding.sharded import Sharded
 from dlvm.ir.sizes.dims import evaluate
+from dlvm.ir.types import contents
 
 Run = Callable[[Sequence[Any]], Sequence[Array]]
 
@@ -67,9 +70,22 @@ class OnMesh:
             seen.add(id(piece))
         return own
 
+    def _compare(self, pieces: Sequence[Array], sharding: Sharding) -> None:
+        """An error where two ranks that have one piece have other bits in it."""
+        first: dict[tuple[int, ...], int] = {}
+        for rank, piece in enumerate(pieces):
+            at = tuple(self.mesh.index(rank, axes) for axes in sharding)
+            other = first.setdefault(at, rank)
+            if contents(np.asarray(piece)) != contents(np.asarray(pieces[other])):
+                raise CompilerError(
+                    f"a result of @{self.whole.name} differs on the ranks {other} and {rank}"
+                )
+
     def _result(
         self, pieces: Sequence[Array], t: TensorType, sharding: Sharding | None, sizes: Any
     ) -> Any:
+        if environment.comparing_ranks():
+            self._compare(pieces, sharding or ((),) * t.rank)
         if not sharding:
             return pieces[0]
         return Sharded(self.mesh, pieces, [evaluate(d, sizes) for d in t.shape], sharding)

@@ -65,11 +65,16 @@ def auditing() -> bool:
     return "state" in _verified()
 
 
+def comparing_ranks() -> bool:
+    """Whether ``DLVM_VERIFY`` requests that what ranks of a mesh should have alike is compared."""
+    return "ranks" in _verified()
+
+
 def _verified() -> frozenset[str]:
     asked = frozenset(filter(None, value("DLVM_VERIFY").split(",")))
-    if unknown := asked - {"0", "1", "ir", "passes", "state"}:
+    if unknown := asked - {"0", "1", "ir", "passes", "ranks", "state"}:
         raise UserError(
-            f"DLVM_VERIFY={min(unknown)!r}: expected ir, passes or state",
+            f"DLVM_VERIFY={min(unknown)!r}: expected ir, passes, ranks or state",
             remedy="unset DLVM_VERIFY to verify nothing",
         )
     return asked

@@ -36,6 +36,8 @@ class Value:
     origin: Origin | None = None
     sharding: Sharding | None = None
     """What shares each axis among the ranks of a mesh, where that is known; beside the type."""
+    sharded_by: tuple[str, ...] = ()
+    """For each axis the annotation from which that follows, in words."""
     found_properties: Properties | None = None
     """What is known of it as a matrix, once somebody asked; see ``knowledge``."""
 
@@ -168,6 +170,8 @@ class Op(Value):
     """Operands that are read again and again: rows that are searched, a triangle to solve with."""
     stage: ClassVar[str] = ""
     """The first stage whose programs may have it, where that is not the first of all."""
+    ends: ClassVar[str] = ""
+    """The first stage whose programs no longer have it, if there is one."""
     from_passes: ClassVar[bool] = False
     """Whether passes alone write it, so that no program of a user has it."""
     asks_python: ClassVar[bool] = False
@@ -181,6 +185,8 @@ class Op(Value):
     operands: tuple[Value, ...]
     result_types: tuple[TensorType, ...]
     results: tuple[Value, ...]
+    asked: str = ""
+    """Why ranks exchange something here, for whoever asks; never part of what it is."""
     refused: tuple[Any, ...] = ()
     """Rewrite sweeps for which this operation was already a fixed point; see ``rewrite.settle``."""
 

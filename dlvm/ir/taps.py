@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from .sharding.ranks import rank
 from .types import Array
 
 Taps = dict[str, list[Array]]
@@ -50,11 +51,17 @@ def taps() -> Generator[Taps]:
 
 
 def record(name: str, value: Array) -> None:
-    """Passes a value to every listener, each with a copy of its own."""
+    """Passes a value to every listener, each with a copy of its own; of ranks the first one does."""
+    if rank():
+        return
     for listener in _listening.get():
         listener(name, value.copy())
 
 
 def say(text: str) -> None:
-    """Prints a line at once, so that it is seen even if the process dies afterwards."""
-    print(text, flush=True)
+    """Prints a line at once, so that it is seen even if the process dies afterwards.
+
+    Of the ranks of a mesh the first one does.
+    """
+    if not rank():
+        print(text, flush=True)

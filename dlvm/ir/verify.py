@@ -22,7 +22,9 @@ For each function, and for each region, which is closed:
   result types follow from that; functions that it names as its derivative fit it as well (which
   the operation checks);
 8. a tape is used at most once, by an operation or as a result, since its storage is not copied;
-9. regions nest at most ``MAX_NESTING`` levels deep.
+9. regions nest at most ``MAX_NESTING`` levels deep;
+10. an operation that programs have from a stage on does not stand beside what ends there, nor
+  beside a declaration.
 
 An error about an operation shows its line of IR text.
 """
@@ -56,6 +58,20 @@ def verify(module: Module) -> None:
         module.signature(declaration.name)
     for fn in module.functions:
         _function(module, fn, bound=set())
+    _stages(module)
+
+
+def _stages(module: Module) -> None:
+    kinds = frozenset[type[Op]]().union(*(fn.kinds for fn in module.functions))
+    late = [kind for kind in kinds if kind.stage]
+    early = [kind.name for kind in kinds for k in late if kind.ends == k.stage]
+    early += [f"{d.kind} @{d.name}" for d in module.declarations]
+    if late and early:
+        raise IRError(
+            f"{late[0].name} stands in programs of the stage {late[0].stage} alone, found it beside"
+            f" {early[0]}",
+            remedy="let passes write it",
+        )
 
 
 def _function(module: Module, fn: Function, bound: set[str], depth: int = 0) -> None:

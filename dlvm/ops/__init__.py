@@ -97,7 +97,7 @@ from .families import (
 )
 from .flow.control import Call, Checkpoint, Cond, Recompute, Scan, While
 from .flow.custom import Custom, CustomJvp, CustomVjp
-from .flow.effects import Assert, Print, Tap
+from .flow.effects import Assert, Outgoing, Print, Tap
 from .flow.kernels import Kernel, family_of, kernel_of, windows
 from .flow.structured import Structured
 from .flow.tape import Pop, Push
@@ -218,6 +218,7 @@ __all__ = [
     "Not",
     "Or",
     "Ordering",
+    "Outgoing",
     "Pad",
     "Patches",
     "Permute",

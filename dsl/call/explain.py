@@ -49,6 +49,8 @@ class Explanation:
     """Assumptions about arguments that would save work, if that was asked for."""
     audits: tuple[str, ...] = ()
     """What is known of programs whose state can't be compared at each call."""
+    exchanged: tuple[str, ...] = ()
+    """What the ranks of a mesh exchange, with lines and reasons, and the memory of each rank."""
 
     @staticmethod
     def of(
@@ -86,6 +88,7 @@ class Explanation:
             _once(str(n) for s in made if laws for n in _in_mode(s, applied_laws)),
             _once(n for s in made if laws for n in _in_mode(s, helpful_assumptions)),
             _once(str(s.audit) for s in made if s.audit is not None),
+            _once(line for s in made if s.road.options.mesh is not None for line in _exchanged(s)),
         )
 
     def __str__(self) -> str:
@@ -131,6 +134,7 @@ class Explanation:
             ("audits", self.audits),
             ("arrays that are part of the code", self.constants),
             ("widened to f64", self.widenings),
+            ("exchanged by the ranks of the mesh", self.exchanged),
             ("donations", self.donations),
             ("operations whose reference is called in Python", self.calls),
             ("laws that were applied", self.laws),
@@ -163,7 +167,14 @@ def _once(items: object) -> tuple[str, ...]:
 
 def _calls(made: Compiled) -> list[str]:
     ops = (op for fn in made.road.kernels.functions for op in fn.walk() if op.asks_python)
-    return [f"{op.name} at {op.origin}" for op in ops]
+    return [f"{op.name} at {op.origin}" for op in ops if not op.stage]
+
+
+def _exchanged(made: Compiled) -> Iterable[str]:
+    from dlvm.opt.sharding.told import exchanges
+
+    yield f"on the mesh {made.road.options.mesh}: {made.road.report.peak_bytes} bytes of each rank"
+    yield from map(str, exchanges(made.road.partitioned))
 
 
 def _donated(made: Compiled, donate: Collection[str]) -> list[str]:

@@ -18,22 +18,28 @@ def assert_(condition: Any, message: str = "the assertion does not hold") -> Non
 
 
 @public("print")
-def print(*values: Any) -> None:
+def print(*values: Any, ranks: bool = False) -> None:
     """Writes values when the call reaches this line; a string is written before the
     value after it.
+
+    On a mesh of ranks it writes whole values, once, or with ``ranks=True`` the piece of each rank.
     """
     label = ""
     for value in values:
         if isinstance(value, str):
             label += f"{value} "
             continue
-        Print(staged(value).read(), label)
+        Print(staged(value).read(), label, ranks)
         label = ""
 
 
 @public("tap")
-def tap(x: Any, name: str) -> Any:
-    """``x`` itself, which ``with dlvm.taps() as found:`` collects in ``found[name]``."""
+def tap(x: Any, name: str, *, ranks: bool = False) -> Any:
+    """``x`` itself, which ``with dlvm.taps() as found:`` collects in ``found[name]``.
+
+    On a mesh of ranks that is the whole value, or with ``ranks=True`` the piece of each rank, along
+    a new first axis.
+    """
     x = staged(x)
-    Tap(x.read(), name)
+    Tap(x.read(), name, ranks)
     return x

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dlvm.ir import Builder, Function, Op, Value
+from dlvm.ir import Builder, Function, Value
 from dlvm.ir.rewrite import Env, mapped, renewed
 from dlvm.ops.flow.collectives import Collective
 
@@ -66,8 +66,8 @@ def _together(ops: Sequence[Collective], env: Env) -> None:
     each = {k: sum((op.attributes[k] for op in ops), ()) for k in EACH if k in first.attributes}
     xs = tuple(mapped((x for op in ops for x in op.xs), env))
     fields = {**first.attributes, **each, "xs": xs}
-    new: Op = type(first)(**fields)
-    new.origin = first.origin
+    new: Collective = type(first)(**fields)
+    new.origin, new.asked = first.origin, first.asked
     found = iter(new.results)
     for op in ops:
         env.update((r, next(found)) for r in op.results)

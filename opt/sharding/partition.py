@@ -16,9 +16,9 @@ from dlvm.ir.sharding.mesh import Axes, Mesh, Sharding, current
 from dlvm.ir.sizes.dims import symbol, symbols
 from dlvm.ir.types import U8
 from dlvm.ir.unify import solvable
-from dlvm.ops import Constant, Shard
+from dlvm.ops import Constant, Outgoing, Reshape, Shard
 from dlvm.ops.elements.casting import converted
-from dlvm.ops.flow.collectives import MaskShard
+from dlvm.ops.flow.collectives import AllGather, MaskShard, Ranked
 from dlvm.ops.flow.structured import Structured
 from dlvm.opt.regions.inlining import keep_reachable
 
@@ -83,8 +83,11 @@ class _Writer:
                 params.append(Param(p.type.with_shape(shape), p.name, p.donated, p.origin))
                 self.env[p] = _Local(p.type, params[-1], found)
             for op in fn.ops:
-                builder.origin = op.origin
+                builder.origin, before = op.origin, len(builder.ops)
                 self._operation(op)
+                for new in builder.ops[before:]:
+                    if isinstance(new, Ranked):
+                        new.asked = _reason(op, new.axes)
             builder.origin = None
             given = tuple(self._in(r, s) for r, s in zip(fn.results, results, strict=True))
         return Function(fn.name, tuple(params), tuple(builder.ops), given)
@@ -120,6 +123,11 @@ class _Writer:
             self.env[op] = _Local(op.type, self._in(op.x, want), want)
         elif isinstance(op, Structured):
             self._structured(op)
+        elif isinstance(op, Outgoing) and op.ranks:
+            first = Reshape(self.env[op.x].value, (1, *self.env[op.x].value.shape))
+            every = tuple(self.mesh.sizes)
+            gathered = AllGather(every, str(self.mesh), (first,), (0,), (self.mesh.size,))
+            op.rebuild(gathered.results)
         else:
             self._plain(op)
 
@@ -278,6 +286,20 @@ class _Writer:
             else:
                 total += moving(mesh, v.type, here, want)
         return total
+
+
+def _reason(op: Op, axes: Axes) -> str:
+    """Why ranks exchange something along axes for an operation."""
+    said: list[str] = []
+    rule = None if op.holds_regions else op.factors()
+    for i, value in enumerate((*op.operands, *op.results)):
+        for axis, names in enumerate(value.sharding or ()):
+            if not set(names) & set(axes):
+                continue
+            if rule is not None and rule.places[i][axis] is None:
+                said.insert(0, f"{op.name} needs all of axis {axis}")
+            said += value.sharded_by[axis : axis + 1]
+    return ", ".join(dict.fromkeys(filter(None, said)))
 
 
 def _cut(places: Places, chosen: Chosen) -> Sharding:

@@ -11,7 +11,6 @@ from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from dlvm.base.errors import Origin
 from dlvm.ir import Builder, Function, Module, Op, Param, Value
 from dlvm.ir.rewrite import Env, copy_ops, mapped
 from dlvm.ir.sharding.mesh import Axes, Mesh, Sharding, checked_axes, current
@@ -72,7 +71,7 @@ class _Spreading:
     def __init__(self, mesh: Mesh, module: Module) -> None:
         self.mesh = mesh
         self.found: dict[Value, list[Axes]] = {}
-        self.why: dict[Place, Origin | None] = {}
+        self.why: dict[Place, str] = {}
         self.closed: set[Place] = set()
         self.ties: list[Tie] = []
         self._of: defaultdict[Place, list[Tie]] = defaultdict(list)
@@ -81,10 +80,11 @@ class _Spreading:
         for fn in module.functions:
             self._function(fn)
             for p in fn.params:
-                self._fix(p, p.sharding if fn is main and p.sharding else _whole(p), p.origin)
+                given = p.sharding if fn is main and p.sharding else _whole(p)
+                self._fix(p, given, f"as the argument {p.name} lies")
             if fn is not main:
                 for r in fn.results:
-                    self._fix(r, _whole(r), None)
+                    self._fix(r, _whole(r), "")
         for tie in self.ties:
             for place in tie.places:
                 self._of[place].append(tie)
@@ -106,7 +106,7 @@ class _Spreading:
                 checked_axes(self.mesh, tuple(axes or () for axes in known), "shard")
                 for axis, axes in enumerate(known):
                     if axes is not None:
-                        self._set(op, axis, axes, op.origin)
+                        self._set(op, axis, axes, f"asked for at {op.origin}" if op.origin else "")
                         self.closed.add((op, axis))
 
     def _plain(self, op: Op) -> None:
@@ -125,7 +125,7 @@ class _Spreading:
         seen, carries, slices = op.operands[op.seen], op.carries, op.slices
         stacked = bool(op.dataflow.length)
         for value in op.steering:
-            self._fix(value, _whole(value), None)
+            self._fix(value, _whole(value), "")
         for j, value in enumerate(seen):
             shift = int(carries <= j < carries + slices)
             params = [region.params[j] for region in op.regions.values()]
@@ -149,12 +149,12 @@ class _Spreading:
 
     # -- what is known ---------------------------------------------------------------------------
 
-    def _set(self, value: Value, axis: int, axes: Axes, why: Origin | None) -> None:
+    def _set(self, value: Value, axis: int, axes: Axes, why: str) -> None:
         known = self.found.setdefault(value, [()] * value.type.rank)
         known[axis] = axes
         self.why[value, axis] = why
 
-    def _fix(self, value: Value, sharding: Sharding, why: Origin | None) -> None:
+    def _fix(self, value: Value, sharding: Sharding, why: str) -> None:
         for axis, axes in enumerate(sharding):
             self._set(value, axis, axes, why)
             self.closed.add((value, axis))
@@ -189,7 +189,7 @@ class _Spreading:
             value, axis = place
             new = self._free(value, axis, axes)
             if len(new) > len(known):
-                self._set(value, axis, new, self.why.get(best))
+                self._set(value, axis, new, self.why.get(best, ""))
                 yield place
 
     def _free(self, value: Value, axis: int, axes: Axes) -> Axes:
@@ -209,6 +209,10 @@ class _Spreading:
             known = tuple(self.found.get(value, ()))
             shared = any(known) and value.dtype is not TAPE
             value.sharding = known if shared else None
+            if shared:
+                value.sharded_by = tuple(
+                    self.why.get((value, axis), "") for axis in range(len(known))
+                )
 
 
 def _whole(value: Value) -> Sharding:

@@ -213,5 +213,5 @@ def test_verifying_passes_by_name(planted_law, monkeypatch):
 
 def test_a_level_that_there_is_none_of_is_told(monkeypatch):
     monkeypatch.setenv("DLVM_VERIFY", "everything")
-    with pytest.raises(UserError, match="expected ir, passes or state"):
+    with pytest.raises(UserError, match="expected ir, passes, ranks or state"):
         program()(X)

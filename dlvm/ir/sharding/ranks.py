@@ -7,6 +7,7 @@ depend on no timing. A rank that ends with an error ends all others.
 
 from __future__ import annotations
 
+import contextvars
 import threading
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
@@ -96,7 +97,8 @@ class World:
             finally:
                 _place.world = None
 
-        threads = [threading.Thread(target=one, args=(r,)) for r in range(self.mesh.size)]
+        contexts = [contextvars.copy_context() for _ in range(self.mesh.size)]
+        threads = [threading.Thread(target=c.run, args=(one, r)) for r, c in enumerate(contexts)]
         for thread in threads:
             thread.start()
         for thread in threads:

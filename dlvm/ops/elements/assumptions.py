@@ -47,6 +47,7 @@ class Shard(Elementwise):
     """
 
     name = "shard"
+    ends = "partitioned"
     accepts = "biuf"
     shape_free = False
     x: Value

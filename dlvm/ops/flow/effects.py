@@ -45,10 +45,15 @@ class Assert(Effect):
 
 
 class Outgoing(Effect):
-    """What gives a value to the world outside, under a label."""
+    """What gives a value to the world outside, under a label.
+
+    Of a value that ranks of a mesh share it gives the whole, or with ``ranks`` the pieces, along a
+    new first axis.
+    """
 
     x: Value
     label: str
+    ranks: bool = False
     nondifferentiable = "it has no result"
 
     def infer(self) -> tuple[TensorType, ...]:
