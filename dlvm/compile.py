@@ -25,6 +25,7 @@ from dlvm.budget import fitted
 from dlvm.ir import Array, Declaration, Dim, Module, hooks
 from dlvm.ir.interpret import Interpreter, deep_enough
 from dlvm.ir.numerics import Mode, mode_named, numerics
+from dlvm.ir.sharding.mesh import Mesh
 from dlvm.targets import is_gpu
 from dlvm.trust import guard
 
@@ -55,6 +56,7 @@ class Options:
     memory: int | None = None
     numerics: Mode = "default"
     schedule: str | None = None
+    mesh: Mesh | None = None
 
     def __post_init__(self) -> None:
         from dlvm.targets import named
@@ -73,8 +75,10 @@ class Options:
         """The options on which a program depends, besides its trace and processor; empty by
         default.
         """
-        memory = "" if self.memory is None else f"memory={self.memory}"
-        return memory if self.numerics == "default" else f"{memory} numerics={self.numerics}"
+        said = "" if self.memory is None else f"memory={self.memory}"
+        if self.numerics != "default":
+            said = f"{said} numerics={self.numerics}"
+        return said if self.mesh is None else f"{said} mesh={self.mesh}"
 
     @property
     def parallel(self) -> bool:

@@ -151,6 +151,11 @@ def shown(shape: Sequence[Dim], sharding: Sharding) -> str:
     return ",".join(f"{n}@{'+'.join(axes)}" if axes else str(n) for n, axes in pairs)
 
 
+def shares(sharding: Sharding | None) -> Sharding | None:
+    """A sharding itself, or None if it leaves every axis whole."""
+    return sharding if sharding and any(sharding) else None
+
+
 _mesh: ContextVar[Mesh | None] = ContextVar("dlvm_mesh", default=None)
 
 
