@@ -45,6 +45,8 @@ from dlvm.dsl.arrays.shapes import broadcast_shapes as broadcast_shapes
 from dlvm.dsl.arrays.shapes import ndim as ndim
 from dlvm.dsl.arrays.shapes import shape as shape
 from dlvm.dsl.arrays.shapes import size as size
+from dlvm.dsl.arrays.sharding import mesh as mesh
+from dlvm.dsl.arrays.sharding import shard as shard
 from dlvm.dsl.call.abstract import eval_shape as eval_shape
 from dlvm.dsl.call.staging import function as function
 from dlvm.dsl.call.staging import trace as trace
@@ -107,7 +109,7 @@ from typing import SupportsIndex
 import builtins
 import numpy as np
 
-__all__ = ['CompilerError', 'DlvmError', 'Module', 'StaleState', 'TraceWarning', 'UserError', 'aot', 'associative_scan', 'assume', 'batches', 'checkpoint', 'checkpoint_name', 'checkpoint_scan', 'cond', 'custom_jvp', 'custom_vjp', 'debug', 'default_dtype', 'eval_shape', 'export', 'fori_loop', 'from_sympy', 'function', 'gpu', 'grad', 'hessian', 'jacobian', 'jvp', 'linalg', 'linearize', 'load', 'map', 'nn', 'onnx', 'ops', 'optim', 'parse', 'random', 'save', 'save_names', 'scan', 'spec', 'stablehlo', 'static', 'stop_gradient', 'switch', 'taps', 'trace', 'tree', 'value_and_grad', 'vjp', 'vmap', 'while_loop']
+__all__ = ['CompilerError', 'DlvmError', 'Module', 'StaleState', 'TraceWarning', 'UserError', 'aot', 'associative_scan', 'assume', 'batches', 'checkpoint', 'checkpoint_name', 'checkpoint_scan', 'cond', 'custom_jvp', 'custom_vjp', 'debug', 'default_dtype', 'eval_shape', 'export', 'fori_loop', 'from_sympy', 'function', 'gpu', 'grad', 'hessian', 'jacobian', 'jvp', 'linalg', 'linearize', 'load', 'map', 'mesh', 'nn', 'onnx', 'ops', 'optim', 'parse', 'random', 'save', 'save_names', 'scan', 'shard', 'spec', 'stablehlo', 'static', 'stop_gradient', 'switch', 'taps', 'trace', 'tree', 'value_and_grad', 'vjp', 'vmap', 'while_loop']
 
 __version__: str
 __array_api_version__: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from .core import Declaration, Entry, Function, Op, Value
+from .sharding.mesh import shares
 
 Difference = tuple[Op | None, Op | None]
 """The first operation of each module that has no equal in the other one; None where the functions
@@ -52,7 +53,7 @@ def _differences(
     more = min(len(a.ops), len(b.ops))
     if len(a.ops) != len(b.ops):
         yield next(iter(a.ops[more:]), None), next(iter(b.ops[more:]), None)
-    kinds = [[(p.type, p.donated) for p in f.params] for f in (a, b)]
+    kinds = [[(p.type, p.donated, shares(p.sharding)) for p in f.params] for f in (a, b)]
     results = [twin.get(r) for r in a.results]
     if kinds[0] != kinds[1] or len(results) != len(b.results):
         yield None, None
@@ -62,5 +63,9 @@ def _differences(
 
 def _same_op(x: Op, y: Op, twin: dict[Value, Value]) -> bool:
     if x.result_types != y.result_types or x.facts() != y.facts():
+        return False
+    if any(
+        shares(r.sharding) != shares(s.sharding) for r, s in zip(x.results, y.results, strict=True)
+    ):
         return False
     return all(twin.get(a) is b for a, b in zip(x.operands, y.operands, strict=True))

@@ -51,7 +51,7 @@ def taps() -> Generator[Taps]:
 
 
 def record(name: str, value: Array) -> None:
-    """Passes a value to every listener, each with a copy of its own; of ranks the first one does."""
+    """Passes a value to every listener, each with a copy of its own; of ranks the first does."""
     if rank():
         return
     for listener in _listening.get():

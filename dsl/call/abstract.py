@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from dlvm.compile import Options
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.operands import here, staged
 from dlvm.dsl.trace.scopes import current
@@ -42,7 +43,10 @@ def eval_shape(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 def _of_these_sizes(f: Staged) -> Staged:
     """The same function without open sizes: those of the arguments are asked about."""
     source, static = f.source, tuple(f.parameters.static)
-    return StagedFunction(source.fn, static=static, roots=source.roots, known=source.known)
+    options = Options(mesh=source.options.mesh)
+    return StagedFunction(
+        source.fn, static=static, options=options, roots=source.roots, known=source.known
+    )
 
 
 def _within_a_trace(f: Staged, arguments: Arguments, tree: Tree, leaves: Sequence[Any]) -> Any:

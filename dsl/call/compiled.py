@@ -21,12 +21,13 @@ from dlvm.dsl.trace.facing import entry, faced, facing_users
 from dlvm.dsl.trace.looking import kept, look
 from dlvm.dsl.trace.provenance import definition, place
 from dlvm.dsl.trace.scopes import user_origin
+from dlvm.dsl.trace.sharded import local
 from dlvm.dsl.trace.specs import Arguments, as_array, given
 from dlvm.dsl.trace.tracing import Input, Program
 from dlvm.dsl.trace.trees import Spec, flatten, unflatten
-from dlvm.ir import Array, Module
+from dlvm.ir import Array, Module, Param
 from dlvm.ir.interpret import bind
-from dlvm.ir.text.printer import printed
+from dlvm.ir.text.printer import printed, typed
 from dlvm.trust.assumptions import check_assumptions
 
 from .audit import Audit
@@ -242,21 +243,20 @@ class Compiled:
             results = self._results(arrays)
             self.gave = [weakref.ref(r) for r in results]
             return unflatten(self.program.tree, results)
-        arrays = hosted(arrays)
-        before = kept(arrays, self._donated)
+        hosts = hosted(arrays)
+        arrays = hosts if self.road.options.mesh is None else arrays
+        before = kept(hosts, self._donated)
         road = self.road.strict
         results = self._results(arrays, road)
         stops = (lambda: road.traced, lambda: road.differentiated, lambda: road.optimized)
-        look(stops, before, labels, results, looked)
+        look(stops, before, labels, hosted(results), looked)
         return unflatten(self.program.tree, results)
 
     def _arrays(self, leaves: Sequence[Any], captured: Sequence[Any]) -> list[Array]:
         """The arrays of every parameter."""
         pairs = zip(leaves, self._types, self._labels, strict=False)
         found = [*(as_array(x, t, name) for x, t, name in pairs), *captured]
-        if not isinstance(self.road.executable, OnDevice):
-            refuse_elsewhere(found, self._labels)
-        return found
+        return _taken(found, self._labels, self.road, self.module.main.params)
 
     def _results(self, arrays: list[Array], road: Road | None = None) -> Sequence[Array]:
         """The results of the machine code of this program, or of another ``road`` for its trace."""
@@ -288,7 +288,8 @@ class Compiled:
 
     @lazy
     def _enter(self) -> Call | None:
-        return None if self.doubts else entered(self.road.executable)
+        slow = self.doubts or self.road.options.mesh is not None
+        return None if slow else entered(self.road.executable)
 
     @lazy
     def doubts(self) -> Sequence[Doubt]:
@@ -296,10 +297,21 @@ class Compiled:
         return doubts(self.module)
 
 
+def _taken(
+    arrays: list[Any], labels: Sequence[str], road: Road, params: Sequence[Param]
+) -> list[Any]:
+    """The arrays as the program takes them; those that lie where it does not run are refused."""
+    if (mesh := road.options.mesh) is not None:
+        return local(arrays, labels, mesh, [p.sharding for p in params])
+    if not isinstance(road.executable, OnDevice):
+        refuse_elsewhere(arrays, labels)
+    return arrays
+
+
 def _typed(made: Compiled) -> str:
     """The parameters of a program and their types."""
-    pairs = zip(made._labels, made._types, strict=True)  # pyright: ignore[reportPrivateUsage]
-    return ", ".join(f"{n}: {t}" for n, t in pairs)
+    pairs = zip(made._labels, made.module.main.params, strict=True)  # pyright: ignore[reportPrivateUsage]
+    return ", ".join(f"{n}: {typed(p)}" for n, p in pairs)
 
 
 def _check_form(wanted: Signature, arguments: Arguments, tree: Spec) -> None:

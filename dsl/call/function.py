@@ -23,6 +23,7 @@ from dlvm.dsl.trace.facing import entry, faced, facing_users, public_of
 from dlvm.dsl.trace.openness import check_dynamic, without
 from dlvm.dsl.trace.operands import here, staged
 from dlvm.dsl.trace.scopes import current, is_array
+from dlvm.dsl.trace.sharded import check_one_mesh
 from dlvm.dsl.trace.specs import Arguments, Parameters, check_function, given
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.trace.tracing import Callee, call_function, write_function
@@ -298,6 +299,7 @@ class StagedFunction(Generic[P, R]):
         """A call inside a trace: calls a function of the module, traced once for each signature."""
         if self._inline:
             return self.parameters.call(self.source.fn, arguments, arguments.values)
+        check_one_mesh(self.label, self.source.fn, self.source.options.mesh, here().trace)
         leaves, tree = flatten(arguments.values)
         tensors = [staged(x) for x in leaves]
         callee = self.callee(arguments, tree, [x.type for x in tensors], tensors)

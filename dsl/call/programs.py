@@ -249,7 +249,7 @@ class Programs:
         made.audit = audit_of(self.source.label, captures, self._told)
         self._keep(made)
         label = self.source.label
-        done = Compile(causes, tuple(f"{i.label}: {i.type}" for i in inputs))
+        done = Compile(causes, tuple(f"{i.label}: {i.shown}" for i in inputs))
         if twin:
             log.info("%s: traced again for the same program: %s", label, done.reason)
             return made

@@ -117,6 +117,8 @@ def short_cut(compiled: Compiled, form: Form, leaves: Given) -> Call | None:
 def _entry(compiled: Compiled, leaves: Given) -> Any:
     """The fast way in for leaves of these types; None if there is none."""
     executable, bare = compiled.road.executable, compiled.program.tree.is_leaf()
+    if compiled.road.options.mesh is not None:
+        return None
     if isinstance(executable, OnDevice):
         there = all(isinstance(x, Elsewhere) for x in leaves) and not compiled.state.captured
         return executable.entry(bare=bare) if there and not compiled.doubts else None

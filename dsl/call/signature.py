@@ -14,9 +14,13 @@ from dlvm.base.elsewhere import Elsewhere
 from dlvm.base.errors import DlvmError
 from dlvm.dsl.trace.comparing import differing, unlike
 from dlvm.dsl.trace.scopes import is_array
+from dlvm.dsl.trace.sharded import shown_sharded
+from dlvm.dsl.trace.tracing import Input
 from dlvm.dsl.trace.trees import Spec as Tree
 from dlvm.ir import BOOL, F64, I64, DType, Expr, TensorType
 from dlvm.ir.interpret import bind
+from dlvm.ir.sharding.mesh import Sharding
+from dlvm.ir.sharding.sharded import Sharded
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -30,18 +34,34 @@ class Signature:
     interpreted: bool
     checked: bool = False
     default: DType = F64
+    shardings: tuple[Sharding | None, ...] = ()
+    """What shares the axes of each leaf among ranks; empty if all are whole."""
+
+    def placed(self, inputs: Sequence[Input]) -> list[Input]:
+        """The staged arguments, each with what shares its axes."""
+        if not self.shardings:
+            return [*inputs]
+        pairs = zip(inputs, self.shardings, strict=True)
+        return [dataclasses.replace(x, sharding=cut) for x, cut in pairs]
+
+    def shown(self) -> list[str]:
+        """The leaves, in messages."""
+        cut = self.shardings or (None,) * len(self.leaves)
+        return [shown_type(t, c) for t, c in zip(self.leaves, cut, strict=True)]
 
 
 def leaf_key(leaf: Any) -> Any:
     """The part of an argument on which the choice of a program depends."""
+    if isinstance(leaf, Sharded) and not leaf.is_whole:
+        return (leaf.dtype, leaf.shape, leaf.sharding)
     plain = is_array(leaf) or isinstance(leaf, Elsewhere)
     return (leaf.dtype, leaf.shape) if plain else leaf.__class__
 
 
-def shown_type(leaf: tuple[TensorType, bool]) -> str:
+def shown_type(leaf: tuple[TensorType, bool], sharding: Sharding | None = None) -> str:
     """A leaf of a signature, in messages."""
     kinds = {F64: "float", I64: "int", BOOL: "bool"}
-    return f"a Python {kinds[leaf[0].dtype]}" if leaf[1] else str(leaf[0])
+    return f"a Python {kinds[leaf[0].dtype]}" if leaf[1] else shown_sharded(leaf[0], sharding)
 
 
 def differences(known: Signature, new: Signature, labels: Sequence[str]) -> list[str]:
@@ -54,8 +74,8 @@ def differences(known: Signature, new: Signature, labels: Sequence[str]) -> list
         found.append(f"the structure of the arguments changed: {unlike(name, was, is_)}")
     found += _other_values(known.static, new.static)
     if (known.names, known.tree) == (new.names, new.tree):
-        pairs = zip(labels, known.leaves, new.leaves, strict=True)
-        found += [f"{n} was {shown_type(a)}, is {shown_type(b)}" for n, a, b in pairs if a != b]
+        pairs = zip(labels, known.shown(), new.shown(), strict=True)
+        found += [f"{n} was {a}, is {b}" for n, a, b in pairs if a != b]
     if known.default is not new.default:
         found.append(f"dlvm.default_dtype was {known.default}, is {new.default}")
     if known.checked != new.checked:

@@ -11,7 +11,7 @@ from dlvm.base.debugging import looks
 from dlvm.compile import Options, interpreting
 from dlvm.dsl.trace.defaults import default_float
 from dlvm.dsl.trace.openness import generalised
-from dlvm.dsl.trace.specs import Arguments, Parameters
+from dlvm.dsl.trace.specs import Arguments, Parameters, known_sharding
 from dlvm.dsl.trace.tracing import Input
 from dlvm.dsl.trace.trees import Spec as Tree
 from dlvm.dsl.trace.trees import unflatten
@@ -82,6 +82,9 @@ class Source:
         opened = generalised(leaves, arguments.leaf_names(tree), self.dynamic)
         weak = [type(x) in (bool, int, float) for x in leaves]
         leaf_types = tuple(zip(opened, weak, strict=True))
+        labels = arguments.leaf_labels(tree)
+        mesh = self.options.mesh
+        cut = [known_sharding(x, n, mesh) for x, n in zip(leaves, labels, strict=True)]
         return Signature(
             arguments.names,
             tree,
@@ -90,4 +93,5 @@ class Source:
             interpreting(),
             self.checked,
             default_float(),
+            tuple(cut) if any(cut) else (),
         )

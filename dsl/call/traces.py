@@ -77,7 +77,8 @@ class Traces:
         source, tree = self.source, signature.tree
         types, weak = [t for t, _ in signature.leaves], [w for _, w in signature.leaves]
         inputs = source.inputs(arguments, tree, types, weak, [None] * len(types))
-        trace = Trace(source.label, find, frozenset(map(id, source.known)))
+        inputs = signature.placed(inputs)
+        trace = Trace(source.label, find, frozenset(map(id, source.known)), source.options.mesh)
         trace.main, trace.python = identity(source.fn, arguments, tree), source.fn
         try:
             program = trace_program(trace, inputs, source.body(arguments, tree))

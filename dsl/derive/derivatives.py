@@ -11,6 +11,7 @@ from functools import partial, wraps
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 
 from dlvm.base.errors import ShapeError, UserError
+from dlvm.compile import Options
 from dlvm.dsl.call.function import StagedFunction, is_staged
 from dlvm.dsl.call.made import made_of
 from dlvm.dsl.call.same_code import Again, is_alone, lent
@@ -81,7 +82,8 @@ def derived_once(
     def make(f: Fun) -> StagedFunction[..., Any]:
         target, body = staged_of(f), program(f)
         body.__name__ = f"{kind}_{target.label}"
-        return StagedFunction(body, roots=[*target.source.roots, body], alone=is_alone(f))
+        roots, options = [*target.source.roots, body], Options(mesh=target.source.options.mesh)
+        return StagedFunction(body, roots=roots, options=options, alone=is_alone(f))
 
     return kept_by_code(f, key, make)
 

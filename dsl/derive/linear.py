@@ -17,7 +17,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from dlvm.base.errors import UserError
-from dlvm.compile import at_a_point
+from dlvm.compile import Options, at_a_point
 from dlvm.dsl.call.function import StagedFunction
 from dlvm.dsl.flow.control import in_trace
 from dlvm.dsl.trace.configuration import Branch
@@ -30,6 +30,7 @@ from dlvm.dsl.trace.trees import Spec, flatten, node, unflatten
 from dlvm.ir import FunctionRef, Module, Op, Value, zeros
 from dlvm.ir.core import Entry, Function
 from dlvm.ir.rewrite import Env, everywhere, mapped, transform
+from dlvm.ir.sharding.mesh import Mesh
 from dlvm.ir.sizes.dims import Dim
 
 from .derivatives import converted, derived_once, made_by_code, tangents_like
@@ -47,12 +48,14 @@ ROOM = 64
 class Copied:
     """Functions of one trace that can be called in another one.
 
-    ``made`` has all functions of the first trace, ``known`` those that ``trace`` has itself.
+    ``made`` has all functions of the first trace, ``known`` those that ``trace`` has itself;
+    ``mesh`` is that of both.
     """
 
     made: Sequence[Entry]
     trace: weakref.ref[Trace]
     known: frozenset[str]
+    mesh: Mesh | None
 
     def adopted(self, fn: Function) -> str:
         """A function copied into the present trace, with all functions that it calls."""
@@ -81,7 +84,7 @@ class At:
     @cached_property
     def staged(self) -> StagedFunction[..., Any]:
         """The map outside a trace, compiled once."""
-        return StagedFunction(_applied)
+        return StagedFunction(_applied, options=Options(mesh=self.functions.mesh))
 
     def apply(self, kept: Sequence[Any], given: Iterable[Value]) -> list[Tensor]:
         """Applies the map in the present trace."""
@@ -125,7 +128,7 @@ class Again:
     @cached_property
     def staged(self) -> StagedFunction[..., Any]:
         """The map outside a trace, compiled once."""
-        return StagedFunction(_applied)
+        return StagedFunction(_applied, options=Options(mesh=self.functions.mesh))
 
     def _declared(self, kind: str, **options: Any) -> str:
         name = self.functions.adopted(self.function)
@@ -290,10 +293,10 @@ def _ahead(
     point = at_a_point(module, callee.name, wrt, seeded, forward, room)
     known, form = frozenset(e.name for e in trace.entries), replace(made, leaves=[])
     if point is None:
-        functions = Copied(module.entries, weakref.ref(trace), known)
+        functions = Copied(module.entries, weakref.ref(trace), known, trace.mesh)
         again = Again(module.function(callee.name), form, positions, main, functions)
         return call_function(callee, made.leaves), kind(again, [*map(fresh, operands)], given), None
-    functions = Copied(point.made, weakref.ref(trace), known)
+    functions = Copied(point.made, weakref.ref(trace), known, trace.mesh)
     at = At(point, form, positions, main, functions)
     types = [r.type for r in point.ahead.results]
     found = call(functions.adopted(point.ahead), operands, types)

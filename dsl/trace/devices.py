@@ -12,8 +12,10 @@ import numpy as np
 
 from dlvm.base.elsewhere import Elsewhere, Lent
 from dlvm.base.errors import TraceError, UserError
+from dlvm.ir.sharding.sharded import Sharded
 
 from .scopes import user_origin
+from .sharded import check_mesh
 
 PROTOCOL = "__cuda_array_interface__"
 ON_THE_HOST = {1, 3}
@@ -62,8 +64,10 @@ def refuse_gradient(x: Any, label: str = "x") -> None:
 
 
 def refuse_elsewhere(arrays: Sequence[Any], labels: Sequence[str]) -> None:
-    """An error for an array on a device that reaches a program of the host."""
+    """An error for an array on a device, or of a mesh, that reaches a program of the host."""
     for x, label in zip(arrays, labels, strict=True):
+        if isinstance(x, Sharded):
+            check_mesh(x, label, None)
         if isinstance(x, Elsewhere):
             raise UserError(
                 f"{label}: expected an array of the host, found one on a device: the function"
@@ -80,8 +84,9 @@ def hosted(arrays: Sequence[Any]) -> list[Any]:
 
 def captured_elsewhere(x: Elsewhere) -> TraceError:
     """The error for an array on a device that a staged function reads and is not given."""
+    where = "shared by ranks" if isinstance(x, Sharded) else "on a device"
     return TraceError(
-        f"a staged function captures an array on a device, of {x.dtype} and shape {x.shape}",
+        f"a staged function captures an array {where}, of {x.dtype} and shape {x.shape}",
         origin=user_origin(),
         remedy="pass it as an argument",
     )

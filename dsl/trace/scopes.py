@@ -37,6 +37,7 @@ from dlvm.ir import (
     literal,
 )
 from dlvm.ir.core import MAX_NESTING, Entry
+from dlvm.ir.sharding.mesh import Mesh
 from dlvm.ops import Constant
 
 T = TypeVar("T", bound=Array | Elsewhere)
@@ -159,8 +160,11 @@ class Trace:
         label: str,
         find: Callable[[Array], str | None],
         known: frozenset[int] = frozenset(),
+        mesh: Mesh | None = None,
     ) -> None:
         self.label = label
+        self.mesh = mesh
+        """The mesh whose ranks run the program."""
         self.find = find
         self.known = known
         self.entries: list[Entry] = []

@@ -13,12 +13,15 @@ from dlvm.base.elsewhere import Elsewhere
 from dlvm.base.errors import CallError, IRError, NumberOutOfRange, ShapeError, TraceError, UserError
 from dlvm.dsl.words.calling import BOUNDARIES, unfit
 from dlvm.ir import BOOL, DTYPES, F64, I64, Array, Dim, TensorType, dtype_of
-from dlvm.ir.text.line import Line, parse_type
+from dlvm.ir.sharding.mesh import Mesh, Sharding, shares
+from dlvm.ir.sharding.sharded import Sharded
+from dlvm.ir.text.line import Line, parse_sharded
 
 from .configuration import exact_type
 from .devices import on_a_device
 from .facing import facing_users
 from .scopes import is_array, ordinary, origin_in, type_of, user_origin
+from .sharded import check_axes, check_mesh, shown_sharded
 from .sizes import bare
 from .tensor import Tensor
 from .trees import Spec as Tree
@@ -28,12 +31,15 @@ EXAMPLE = 'write it as dlvm.spec("f32[B,784]")'
 
 
 class Spec:
-    """An argument given by its type alone: ``dlvm.spec("f32[B,784]")``."""
+    """An argument given by its type alone: ``dlvm.spec("f32[B,784]")``.
 
-    __slots__ = ("type",)
+    ``sharding`` is what shares its axes, of the mesh of the function.
+    """
 
-    def __init__(self, t: TensorType) -> None:
-        self.type = t
+    __slots__ = ("sharding", "type")
+
+    def __init__(self, t: TensorType, sharding: Sharding | None = None) -> None:
+        self.type, self.sharding = t, sharding
 
     @property
     def shape(self) -> tuple[Dim, ...]:
@@ -46,22 +52,26 @@ class Spec:
         return self.type.dtype.numpy
 
     def __repr__(self) -> str:
-        return f"spec({str(self.type)!r})"
+        return f"spec({shown_sharded(self.type, self.sharding)!r})"
 
 
 @facing_users
 def spec(text: str) -> Spec:
-    """The type of an argument as text, such as "f32[B,784]", for ``trace`` and ``compile``."""
+    """The type of an argument as text, such as "f32[B,784]", for ``trace`` and ``compile``.
+
+    In "f32[B@data,784]" the ranks along the axis ``data`` of a mesh share the rows, and those along
+    two axes in "f32[B@data+model,784]"; ``dlvm.shard`` cuts an array like that.
+    """
     if type(text) is not str:
         message = f"dlvm.spec takes a type as text, found {text!r:.40}"
         raise UserError(message, origin=user_origin(), remedy=EXAMPLE)
     line = Line(text, 1)
     try:
-        found = parse_type(line)
+        found, sharding = parse_sharded(line)
         line.end()
     except IRError as error:
         raise unreadable(f"dlvm.spec({text!r}) is no type", text, error, EXAMPLE) from None
-    return Spec(found)
+    return Spec(found, sharding)
 
 
 def unreadable(said: str, text: str, error: IRError, remedy: str) -> UserError:
@@ -137,6 +147,17 @@ def known_type(leaf: Any, label: str) -> TensorType:
     if is_array(leaf) or isinstance(leaf, Elsewhere):
         return type_of(leaf, label)
     return leaf.type if isinstance(leaf, Spec) else TensorType(WEAK[type(leaf)])
+
+
+def known_sharding(leaf: Any, label: str, mesh: Mesh | None) -> Sharding | None:
+    """What shares the axes of an argument of a function of a mesh; None if it is whole."""
+    if isinstance(leaf, Sharded):
+        check_mesh(leaf, label, mesh)
+        return shares(leaf.sharding)
+    if not isinstance(leaf, Spec) or leaf.sharding is None:
+        return None
+    check_axes(leaf.sharding, label, mesh)
+    return leaf.sharding
 
 
 def as_array(leaf: Any, expected: TensorType, label: str) -> Any:

@@ -13,6 +13,7 @@ from typing import Any
 
 from dlvm.base.errors import Origin, TraceError, UserError
 from dlvm.ir import BOOL, Function, FunctionRef, Module, Op, Param, TensorType, Value, literal
+from dlvm.ir.sharding.mesh import Sharding
 from dlvm.ir.sizes.dims import Dim, Expr, symbol, symbols
 from dlvm.ir.unify import solvable
 from dlvm.ops import Broadcast, Call, Constant
@@ -21,6 +22,7 @@ from .libraries import wrapped
 from .operands import fresh, here, staged
 from .provenance import definition
 from .scopes import Scope, Trace, origin_in, user_origin
+from .sharded import shown_sharded
 from .tensor import Tensor
 from .trees import Spec, as_dataclass, flatten, labels, paths, unflatten
 
@@ -29,7 +31,8 @@ from .trees import Spec, as_dataclass, flatten, labels, paths, unflatten
 class Input:
     """One staged argument: its name in IR text, its label in messages, its type.
 
-    ``given`` is the value for which it stands in the outer scope, if there is one.
+    ``given`` is the value for which it stands in the outer scope, if there is one; ``sharding`` is
+    what shares its axes as it arrives.
     """
 
     name: str
@@ -38,6 +41,12 @@ class Input:
     weak: bool = False
     held: str = "an argument"
     given: Value | None = field(default=None, compare=False)
+    sharding: Sharding | None = None
+
+    @property
+    def shown(self) -> str:
+        """Its type, with what shares its axes."""
+        return shown_sharded(self.type, self.sharding)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +75,9 @@ def write(scope: Scope, inputs: Sequence[Input], body: Callable[[list[Tensor]], 
     """Runs ``body`` on staged inputs and records its operations; ``body`` returns a tree."""
     origin = user_origin()
     params = tuple(Param(i.type, i.name, origin=origin) for i in inputs)
+    for param, given in zip(params, inputs, strict=True):
+        if given.sharding is not None:
+            param.sharding = given.sharding
     scope.symbolic = any(isinstance(d, Expr) for p in params for d in p.type.shape)
     scope.params = params
     scope.trace.inputs.update(zip(params, inputs, strict=True))

@@ -12,6 +12,7 @@ from typing import Any
 
 from dlvm.base.errors import IRError, ShapeError
 from dlvm.ir.core import MAX_NESTING, FunctionRef
+from dlvm.ir.sharding.mesh import Axes, Sharding, shares
 from dlvm.ir.sizes import dims
 from dlvm.ir.types import DTYPES, DType, TensorType
 
@@ -116,7 +117,16 @@ def _known_type(tokens: tuple[str, ...]) -> TensorType | None:
     return None if line.peek() else found
 
 
-def _read_type(line: Line) -> TensorType:
+def parse_sharded(line: Line) -> tuple[TensorType, Sharding | None]:
+    """Reads a type, with the axes of a mesh that share its axes: ``f32[512@data,256]``."""
+    if "@" not in line.text:
+        return parse_type(line), None
+    axes: list[Axes] = []
+    return _read_type(line, axes), shares(tuple(axes))
+
+
+def _read_type(line: Line, axes: list[Axes] | None = None) -> TensorType:
+    """Reads a type; ``axes`` collects what shares each of its axes, which else is not read."""
     dtype = DTYPES.get(line.peek())
     if dtype is None:
         raise line.error(f"expected a type such as f32[3,4], found {line.peek() or END}")
@@ -125,12 +135,26 @@ def _read_type(line: Line) -> TensorType:
     if line.accept("["):
         while not line.accept("]"):
             shape.append(parse_dim(line))
+            if axes is not None:
+                axes.append(_parse_axes(line))
             if line.peek() != "]":
                 line.take(",")
     try:
         return TensorType(dtype, tuple(shape))
     except ShapeError as error:
         raise line.error(error.message) from None
+
+
+def _parse_axes(line: Line) -> Axes:
+    """Reads ``@data+model``; nothing where the axis is whole."""
+    if not line.peek().startswith("@"):
+        return ()
+    names = [line.name("@")]
+    while line.accept("+"):
+        if not line.peek().isidentifier():
+            raise line.error(f"expected the name of an axis, found {line.peek() or END}")
+        names.append(line.take())
+    return tuple(names)
 
 
 def parse_dim(line: Line, depth: int = 0) -> dims.Dim:

@@ -29,10 +29,19 @@ from dlvm.ir.core import (
 )
 from dlvm.ir.layout import Spec
 from dlvm.ir.module import Module
+from dlvm.ir.sharding.mesh import Sharding
 from dlvm.ir.sizes import dims
 from dlvm.ir.types import Array, DType, TensorType
 
-from .line import END, Line, parse_attribute, parse_dim, parse_number, parse_type
+from .line import (
+    END,
+    Line,
+    parse_attribute,
+    parse_dim,
+    parse_number,
+    parse_sharded,
+    parse_type,
+)
 from .printer import VERSION
 
 
@@ -195,7 +204,9 @@ class Parser:
         """Reads ``%x: f32[3]``, followed by ``donated`` if the parameter is donated."""
         name = line.name("%")
         line.take(":")
-        param = Param(parse_type(line), name, line.accept("donated"))
+        type_, sharding = parse_sharded(line)
+        param = Param(type_, name, line.accept("donated"))
+        param.sharding = sharding
         if f"%{name}" in env:
             line.at -= 1
             raise line.error(f"two parameters are called %{name}")
@@ -241,7 +252,7 @@ class Parser:
         self.ordinal += 1
         values = self.operands(line, plan, env)
         arrays = self.attributes(line, plan, values)
-        types = self.types(line)
+        types, shardings = self.types(line)
         for spec, raw in arrays:
             values[spec.name] = self.array(line, raw, types)
         for spec in plan.types:
@@ -253,6 +264,8 @@ class Parser:
         op = self.construct(line, plan.cls, values)
         op.origin = Origin(self.file, line.number, ordinal)
         self.define(line, op, types, names, env)
+        for result, sharding in zip(op.results, shardings, strict=True):
+            result.sharding = sharding
 
     def result_names(self, line: Line) -> list[str]:
         """Reads ``%0, %1 =``; nothing for an operation without results."""
@@ -378,16 +391,16 @@ class Parser:
         line.take(")")
         return token
 
-    def types(self, line: Line) -> tuple[TensorType, ...]:
-        """Reads the types after the colon; nothing for an operation without results."""
+    def types(self, line: Line) -> tuple[tuple[TensorType, ...], tuple[Sharding | None, ...]]:
+        """Reads the types after the colon, each with its sharding; nothing without results."""
         if not line.peek():
-            return ()
+            return (), ()
         line.take(":")
-        types = [parse_type(line)]
+        found = [parse_sharded(line)]
         while line.accept(","):
-            types.append(parse_type(line))
+            found.append(parse_sharded(line))
         line.end()
-        return tuple(types)
+        return tuple(t for t, _ in found), tuple(s for _, s in found)
 
     def array(self, line: Line, raw: list[str] | str, types: tuple[TensorType, ...]) -> Array:
         """Converts a constant to an array of the written type."""

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from dlvm.ir.core import Declaration, Entry, Function, Op, Param, Value
+from dlvm.ir.sharding.mesh import shares, shown
 from dlvm.ir.types import Array, TensorType, contents, dtype_of
 
 VERSION = 1
@@ -72,7 +73,7 @@ class Printer:
     def operation(self, op: Op, names: dict[Value, str], indent: str) -> None:
         """Writes the line of an operation, then its regions."""
         left = ", ".join(names[r] for r in op.results)
-        types = ", ".join(map(str, op.result_types))
+        types = ", ".join(map(typed, op.results))
         text = " ".join([op.name, *self.fields(op, names)])
         line = f"{left} = {text} : {types}" if left else text
         self.lines.append(indent + line + self.comment(op))
@@ -160,7 +161,14 @@ def name_values(fn: Function) -> dict[Value, str]:
 
 
 def _param(param: Param, name: str) -> str:
-    return f"{name}: {param.type}{' donated' if param.donated else ''}"
+    return f"{name}: {typed(param)}{' donated' if param.donated else ''}"
+
+
+def typed(value: Value) -> str:
+    """The type of a value, with the axes of a mesh that share its axes: ``f32[512@data,256]``."""
+    if (sharding := shares(value.sharding)) is None:
+        return str(value.type)
+    return f"{value.dtype}[{shown(value.shape, sharding)}]"
 
 
 def _results(fn: Function) -> str:
