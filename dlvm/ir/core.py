@@ -21,7 +21,7 @@ from dlvm.base.errors import IRError, Origin
 from .dataflow import Dataflow
 from .layout import Shown, Spec, constructor_of, layout_of
 from .properties import NONE, Of, Properties
-from .sharding.factors import Factors, none_of
+from .sharding.factors import Factors, none_of, stated
 from .sharding.mesh import Sharding
 from .sizes.dims import Dim
 from .types import Array, DType, TensorType, contents
@@ -206,6 +206,9 @@ class Op(Value):
         cls.holds_regions = bool(cls._named["regions"])
         cls.asks_python = cls.asks_python or _asks_python(cls)
         cls.can_raise = cls.can_raise or cls.asks_python
+        if isinstance(rule := cls.__dict__.get("sharding"), str):
+            del cls.sharding  # of an operation it is a rule, of a value where it lies
+            cls.factors = stated(rule, cls.name)
         cls._operands_only = all(s.kind == "operand" for s in cls.layout)
         if cls.name in OPS:
             other = f"{OPS[cls.name].__module__}.{OPS[cls.name].__name__}"
@@ -268,7 +271,10 @@ class Op(Value):
         raise IRError(f"{self.name} does not say how it is batched")
 
     def factors(self) -> Factors:
-        """Which axes ranks may share: none, where neither class nor family says more."""
+        """Which axes ranks may share: none, where neither class nor family says more.
+
+        A class may state it as an einsum: ``sharding = "ij,jk->ik"``.
+        """
         whole = none_of([v.type.rank for v in self.operands])
         return Factors(whole, none_of([t.rank for t in self.result_types]))
 

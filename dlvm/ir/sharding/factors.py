@@ -8,8 +8,11 @@ ranks are then folded, too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
+
+from dlvm.base.errors import IRError
 
 Places = tuple["int | None", ...]
 Fill = float | int | bool | None
@@ -39,6 +42,38 @@ class Factors:
     def places(self) -> tuple[Places, ...]:
         """Those of the operands, then of the results."""
         return (*self.operands, *self.results)
+
+
+def stated(rule: str, name: str) -> Callable[[Any], Factors]:
+    """The method of an operation that states its rule as an einsum: ``ij,jk->ik``.
+
+    What stands in operands alone is summed over, and ``*`` stands for an axis that must be whole.
+    """
+    sides = rule.replace(" ", "").split("->")
+    if len(sides) != 2 or not all(c.isalpha() or c in "*," for side in sides for c in side):
+        raise IRError(
+            f"the operation {name}: sharding={rule!r}: expected the axes of operands and results",
+            remedy='write letters for axes as in an einsum: sharding = "ij,jk->ik"',
+        )
+    given, found = (
+        tuple(tuple(None if c == "*" else ord(c) for c in places) for places in side.split(","))
+        for side in sides
+    )
+    kept = {f for places in found for f in places}
+    folds = {f: "add" for places in given for f in places if f is not None and f not in kept}
+
+    def factors(op: Any) -> Factors:
+        values = (*op.operands, *op.results)
+        ranks = [v.type.rank for v in values]
+        if [len(p) for p in (*given, *found)] != ranks or len(given) != len(op.operands):
+            raise IRError(
+                f"the operation {name}: sharding={rule!r} has other axes than"
+                f" {', '.join(str(v.type) for v in values)}",
+                remedy="write one letter for each axis of each operand and result",
+            )
+        return Factors(given, found, folds, (0,) * len(given) if folds else ())
+
+    return factors
 
 
 def all_of(rank: int, whole: Sequence[int] = ()) -> Places:
