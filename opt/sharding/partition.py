@@ -18,6 +18,7 @@ from dlvm.ir.types import U8
 from dlvm.ir.unify import solvable
 from dlvm.ops import Constant, Outgoing, Reshape, Shard
 from dlvm.ops.elements.casting import converted
+from dlvm.ops.families import IndexMap
 from dlvm.ops.flow.collectives import AllGather, MaskShard, Ranked
 from dlvm.ops.flow.structured import Structured
 from dlvm.opt.regions.inlining import keep_reachable
@@ -66,6 +67,18 @@ class _Local:
     others: dict[Sharding, Value] = field(default_factory=dict[Sharding, Value])
 
 
+@dataclass(frozen=True, slots=True)
+class _Again:
+    """A movement of elements that is written once more, and how its operands lie there."""
+
+    op: IndexMap
+    operands: Sequence[Sharding]
+
+
+DEPTH = 4
+"""How many movements of elements, one of another, are looked through."""
+
+
 class _Writer:
     """Writes one function or region."""
 
@@ -100,10 +113,45 @@ class _Writer:
         if local.sharding == want:
             return local.value
         if want not in local.others:
-            local.others[want] = moved(
-                self.mesh, local.value, local.type.shape, local.sharding, want
-            )
+            again = self._again(value, want)
+            if again is not None and self._through(again) < self._directly(value, want):
+                local.others[want] = self._rebuilt(again, want)
+            else:
+                local.others[want] = moved(
+                    self.mesh, local.value, local.type.shape, local.sharding, want
+                )
         return local.others[want]
+
+    def _again(self, value: Value, want: Sharding) -> _Again | None:
+        """How a movement of elements is written once more for another sharding of its result."""
+        if not isinstance(value, IndexMap):
+            return None
+        rule = value.factors()
+        chosen = self._offered(rule, [(rule.results[0], want)], value)
+        if _cut(rule.results[0], chosen) != want:
+            return None
+        return _Again(value, [_cut(places, chosen) for places in rule.operands])
+
+    def _rebuilt(self, again: _Again, want: Sharding) -> Value:
+        op = again.op
+        given = [self._in(v, s) for v, s in zip(op.operands, again.operands, strict=True)]
+        return op.rebuild(given, **op.resized(self.mesh.locally(op.shape, want))).results[0]
+
+    def _price(self, value: Value, want: Sharding, depth: int = DEPTH) -> float:
+        """The seconds until a value lies in another sharding, in the quicker of two ways."""
+        local = self.env[value]
+        if want == local.sharding or want in local.others:
+            return 0.0
+        direct = self._directly(value, want)
+        again = self._again(value, want) if depth else None
+        return direct if again is None else min(direct, self._through(again, depth))
+
+    def _directly(self, value: Value, want: Sharding) -> float:
+        return moving(self.mesh.logical, value.type, self.env[value].sharding, want)
+
+    def _through(self, again: _Again, depth: int = DEPTH) -> float:
+        pairs = zip(again.op.operands, again.operands, strict=True)
+        return sum(self._price(v, s, depth - 1) for v, s in pairs)
 
     def _whole(self, value: Value) -> Value:
         return self._in(value, ((),) * value.type.rank)
@@ -231,37 +279,38 @@ class _Writer:
     def _chosen(self, op: Op, rule: Factors) -> Chosen:
         """The axes of the mesh that share each factor, in the way that takes least time."""
         have = [
-            (places, self.env[v].sharding, v.shape)
+            (places, self.env[v].sharding)
             for v, places in zip(op.operands, rule.operands, strict=True)
         ]
         want = [
-            (places, sharding_of(v), v.shape)
-            for v, places in zip(op.results, rule.results, strict=True)
+            (places, sharding_of(v)) for v, places in zip(op.results, rule.results, strict=True)
         ]
-        if not any(any(sharding) for _, sharding, _ in (*have, *want)):
+        if not any(any(sharding) for _, sharding in (*have, *want)):
             return {}
         orders = ((*have, *want), (*want, *have), (*reversed(have), *want))
-        offers = [self._offered(rule, order) for order in orders]
+        offers = [self._offered(rule, order, op) for order in orders]
         different = [c for i, c in enumerate(offers) if c not in offers[:i]]
         if len(different) == 1:
             return different[0]
         return min(different, key=lambda chosen: self._seconds(op, rule, chosen))
 
     def _offered(
-        self, rule: Factors, order: Sequence[tuple[Places, Sharding, Sequence[Dim]]]
+        self, rule: Factors, order: Sequence[tuple[Places, Sharding]], op: Op
     ) -> dict[int, Axes]:
+        """The first axes that are offered for each factor, as far as they can be shared."""
         found: dict[int, Axes] = {}
         used: set[str] = set()
-        for places, sharding, _ in order:
+        for places, sharding in order:
             for factor, axes in zip(places, sharding, strict=True):
                 if factor is not None and axes and factor not in found and not used & {*axes}:
                     found[factor] = axes
                     used.update(axes)
+        values = (*op.operands, *op.results)
         for factor in rule.even & found.keys():
             sizes = (
                 size
-                for places, _, shape in order
-                for size, f in zip(shape, places, strict=True)
+                for value, places in zip(values, rule.places, strict=True)
+                for size, f in zip(value.shape, places, strict=True)
                 if f == factor
             )
             if not all(self.mesh.even(n, found[factor]) for n in sizes):
@@ -274,7 +323,7 @@ class _Writer:
     def _seconds(self, op: Op, rule: Factors, chosen: Chosen) -> float:
         mesh, total = self.mesh.logical, 0.0
         for v, places in zip(op.operands, rule.operands, strict=True):
-            total += moving(mesh, v.type, self.env[v].sharding, _cut(places, chosen))
+            total += self._price(v, _cut(places, chosen))
         axes = tuple(a for f in rule.folds for a in chosen.get(f, ()))
         for v, places in zip(op.results, rule.results, strict=True):
             here, want = _cut(places, chosen), sharding_of(v)
