@@ -16,12 +16,13 @@ from typing import Any
 import dlvm
 from dlvm import onnx
 from dlvm.base import errors
-from dlvm.dsl.arrays import placing
+from dlvm.dsl.arrays import placing, sharding
 from dlvm.dsl.call import compiled, explain, function
 from dlvm.dsl.derive import custom
 from dlvm.dsl.elements import datatypes
 from dlvm.dsl.trace import mistakes, tensor
 from dlvm.gen.program.report import Report
+from dlvm.ir.sharding.sharded import Sharded
 from tools import examples
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -56,6 +57,7 @@ SUBJECTS = {
     "Along an axis": "running ordering curves polynomials",
     "Shapes and moving": "shapes moving joining diagonals windows",
     "Picking and placing": "picking placing",
+    "Ranks of a mesh": "sharding",
     "Products and assumptions": "products contraction assumptions",
 }
 """Subjects, each with the files whose functions belong there."""
@@ -68,6 +70,8 @@ METHODS = (
     ("A module", "module", dlvm.Module, "main functions run optimize verify expanded"),
     ("A function with a custom_vjp", "f", custom.VjpFunction, "defvjp"),
     ("A function with a custom_jvp", "f", custom.JvpFunction, "defjvp defjvps"),
+    ("A mesh", "mesh", sharding.Ranks, "from_local index"),
+    ("An array that dlvm.shard cuts", "x", Sharded, "whole"),
     ("A place in an array", "x.at[i]", placing.At, "set add mul multiply min max get"),
 )
 """Objects that calls give: what they are, how they are written here, and what users call there."""

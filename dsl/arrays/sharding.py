@@ -199,9 +199,8 @@ def shard(x: Any, /, *names: Any, mesh: Ranks | None = None) -> Any:
     if len(names) == 1 and callable(names[0]):
         return map_with_keys(partial(_by_rule, names[0], mesh), x)
     if isinstance(x, dict | list | tuple):
-        kind: type = x.__class__
         raise _wrong(
-            f"shard: expected an array, found a {kind.__name__}",
+            f"shard: expected an array, found a {type(x).__name__}",  # pyright: ignore[reportUnknownArgumentType]
             'give the names by a function: dlvm.shard(tree, lambda path, leaf: ("data", ...))',
         )
     return _annotated(x, names, mesh)

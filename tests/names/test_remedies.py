@@ -21,7 +21,15 @@ import dlvm
 from dlvm.base.errors import UserError
 from dlvm.dsl.words.remedies import PATTERNS, Pattern
 
-from . import typed_arrays, typed_calls, typed_files, typed_flow, typed_layers, typed_onnx
+from . import (
+    typed_arrays,
+    typed_calls,
+    typed_files,
+    typed_flow,
+    typed_layers,
+    typed_mesh,
+    typed_onnx,
+)
 from .shown import CODE, remedies
 from .typing_in import Script, X, ran, remedy_of, same
 
@@ -38,6 +46,7 @@ SCRIPTS: tuple[Script, ...] = (
         *typed_files.EXPRESSIONS,
     ),
     *typed_layers.LAYERS,
+    *(*typed_mesh.MESHES, *typed_mesh.ANNOTATIONS, *typed_mesh.ARRAYS, *typed_mesh.INSIDE),
     *typed_onnx.MODELS,
 )
 Y = np.array([10.0, 20.0, 30.0])

@@ -107,11 +107,19 @@ def test_a_donated_array_that_another_name_reaches_is_copied() -> None:
     np.testing.assert_array_equal(kept.whole(), X)
 
 
+def test_a_debugged_call_looks_at_the_whole_arrays() -> None:
+    f = dlvm.function(mesh=MESH, debug="nans", donate="x")(lambda x: dlvm.log(x - 3))
+    with pytest.raises(dlvm.NotFinite, match="log made a NaN") as found:
+        f(rows())
+    assert "3 of 12 elements, the first at [0, 0]" in str(found.value)
+
+
 def test_transformations_have_the_mesh_of_their_function() -> None:
     def shards(module: dlvm.Module) -> int:
         return sum(op.name == "shard" for fn in module.functions for op in fn.ops)
 
     assert shards(dlvm.grad(loss).trace(W, rows())) == 1
+    assert "%x: f64[6@data,2])" in heads(dlvm.grad(loss).compile(W, rows()).text("kernels"))
     assert shards(dlvm.vmap(loss, in_axes=(None, 0)).trace(W, X[None])) == 1
     assert dlvm.eval_shape(loss, W, rows()).shape == ()
     found, pullback = dlvm.vjp(loss, W, X)

@@ -1,0 +1,128 @@
+"""Remedies of meshes and annotations, each with a script that is refused and what mends it."""
+
+from __future__ import annotations
+
+from .typing_in import Script
+
+MESH = "mesh = dlvm.mesh({'data': 2}, simulate=2)\n"
+TWO = f"{MESH}other = dlvm.mesh({{'rows': 2}}, simulate=2)\n"
+STAGED = "f = dlvm.function(lambda x: dlvm.shard(x, 'data', None).sum(){})\nf(M)"
+
+MESHES = (
+    Script(
+        "dlvm.mesh({'data': 2, 'model': 2}).size",
+        "(simulate=4) makes",
+        "dlvm.mesh({'data': 2, 'model': 2}, {0}).size",
+        "4",
+    ),
+    Script("dlvm.mesh(2)", "write (.*)", "{0}.size", "8"),
+    Script("dlvm.mesh({})", "write (.*)", "{0}.size", "1"),
+    Script(
+        "dlvm.function(mesh='data')(lambda x: x.sum())(X)",
+        r"make one: (dlvm\.mesh.*)",
+        "dlvm.function(mesh={0})(lambda x: x.sum())(X)",
+        "X.sum()",
+    ),
+    Script(
+        "dlvm.shard(M, 'data', None, mesh=2)",
+        r"make one: (dlvm\.mesh.*)",
+        "dlvm.shard(M, 'data', None, mesh={0}).whole()",
+        "M",
+    ),
+    Script(
+        f"{MESH}dlvm.function(mesh=mesh, target='cuda:0:sm_90')(lambda x: x.sum())(X)",
+        "leave out (target)= or",
+        f"{MESH}dlvm.function(mesh=mesh)(lambda x: x.sum())(X)",
+        "X.sum()",
+    ),
+)
+ANNOTATIONS = (
+    Script(
+        f"{MESH}dlvm.shard(M, 'data')",
+        r"end with (\.\.\.) if",
+        f"{MESH}dlvm.shard(M, 'data', {{0}}).whole()",
+        "M",
+    ),
+    Script(
+        f"{MESH}dlvm.shard(M, 2, None)",
+        r'dlvm\.shard\(x, ("data", None)\)',
+        f"{MESH}dlvm.shard(M, {{0}}).whole()",
+        "M",
+    ),
+    Script(
+        f"{MESH}dlvm.shard([M], 'data', None)",
+        r"by a function: dlvm\.shard\(tree, (.*)\)$",
+        f"{MESH}dlvm.shard([M], {{0}})[0].whole()",
+        "M",
+    ),
+    Script(
+        MESH + STAGED.format(""),
+        r"write @dlvm\.function\((.*)\) above",
+        MESH + STAGED.format(", {0}"),
+        "M.sum()",
+    ),
+    Script(
+        TWO + STAGED.format(", mesh=mesh").replace("None)", "None, mesh=other)"),
+        "leave (mesh=) out",
+        MESH + STAGED.format(", {0}mesh"),
+        "M.sum()",
+    ),
+    Script(
+        f"{MESH}f = dlvm.function(mesh=mesh)(lambda x: x + 1)\n"
+        "dlvm.function(lambda x: f(x) * 2)(X)",
+        r"the same mesh: @dlvm\.function\((.*)\)",
+        f"{MESH}f = dlvm.function(mesh=mesh)(lambda x: x + 1)\n"
+        "dlvm.function(lambda x: f(x) * 2, {0})(X)",
+        "(X + 1) * 2",
+    ),
+)
+ARRAYS = (
+    Script(
+        f"{MESH}x = dlvm.shard(M, 'data', None)\ndlvm.function(lambda x: x.sum())(x)",
+        r"pass (x\.whole\(\)), or",
+        f"{MESH}x = dlvm.shard(M, 'data', None)\ndlvm.function(lambda x: x.sum())({{0}})",
+        "M.sum()",
+    ),
+    Script(
+        f"{TWO}x = dlvm.shard(M, 'data', None, mesh=mesh)\n"
+        "dlvm.function(lambda x: x.sum(), mesh=other)(x)",
+        r"pass (x\.whole\(\)), or",
+        f"{TWO}x = dlvm.shard(M, 'data', None, mesh=mesh)\n"
+        "dlvm.function(lambda x: x.sum(), mesh=other)({0})",
+        "M.sum()",
+    ),
+    Script(
+        f"{MESH}dlvm.function(lambda x: x.sum()).trace(dlvm.spec('f64[2@data,3]'))",
+        r"write @dlvm\.function\((.*)\) above",
+        f"{MESH}len(dlvm.function(lambda x: x.sum(), {{0}}).trace("
+        "dlvm.spec('f64[2@data,3]')).functions)",
+        "1",
+    ),
+)
+PARTS = "from dlvm.ir.sharding import mesh, ranks\nfrom dlvm.ir.sharding.mesh import Mesh\n"
+INSIDE = (
+    Script(
+        "mesh = dlvm.mesh({'data': 2, 'model': 2}, simulate=4, pieces={'data': 4})\n"
+        "dlvm.shard(M, ('data', 'model'), None).whole()",
+        "or leave (pieces=) out",
+        "mesh = dlvm.mesh({'data': 2, 'model': 2}, simulate=4)\n"
+        "dlvm.shard(M, ('data', 'model'), None).whole()",
+        "M",
+    ),
+    Script(
+        f"{PARTS}Mesh.named('data').size", "write (.*)", f"{PARTS}Mesh.named('{{0}}').size", "8"
+    ),
+    Script(
+        f"{PARTS}mesh.current().size",
+        r"mesh\.(on\(.*\))",
+        f"{PARTS}with mesh.{{0}}:\n    size = mesh.current().size\nsize",
+        "2",
+    ),
+    Script(
+        f"{PARTS}mesh = Mesh.named('data=2')\nranks.index(('data',))",
+        r"dlvm\.ir\.sharding\.(ranks.*)",
+        f"{PARTS}mesh = Mesh.named('data=2')\n{{0}}(lambda rank: ranks.index(('data',)))",
+        "[0, 1]",
+    ),
+)
+"""What passes and ranks say."""
