@@ -1,7 +1,7 @@
 """Factorisations of large matrices in blocks: small factorisations, and products of all threads.
 
 One block of a GPU factorises a matrix, step by step. A matrix of more rows is taken in blocks: each
-class says how. There are as many operations as blocks in a row, and sums have another order.
+class says how. The program has a few operations for each step, and sums have another order.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from dlvm.passes import function_pass
 SHORT = 48
 """Rows and right sides, at most, that one block of a GPU takes step by step."""
 SIZE = 32
-"""Rows of a block, or columns of a panel."""
+"""Rows of a block, or columns of a panel, at least."""
+STEPS = 32
+"""Blocks in a row, at most: for each of them some ten kernels are compiled."""
 
 
 @function_pass
@@ -43,4 +45,4 @@ def _is_long(op: Factorisation) -> bool:
 
 def _in_blocks(op: Op) -> tuple[Value, ...]:
     assert isinstance(op, Factorisation)
-    return op.in_blocks(SIZE)
+    return op.in_blocks(max(SIZE, -(-int(op.operands[0].type.shape[-1]) // STEPS)))

@@ -111,6 +111,14 @@ def test_what_is_small_or_open_or_has_no_blocks_stays(small):
         assert str(module.optimize(["block_factors"])) == str(module)
 
 
+def test_the_program_of_a_large_matrix_is_no_longer():
+    def count(n):
+        module = dlvm.trace(linalg.cholesky, f4(n, n)).expanded().optimize(BEFORE)
+        return str(module.optimize(["block_factors"])).count("triangular_solve")
+
+    assert (count(512), count(1024), count(2048), count(5000)) == (15, 31, 31, 31)
+
+
 def test_a_program_for_a_cpu_has_no_blocks():
     compiled = dlvm.function(linalg.cholesky).compile(f4(100, 100))
     assert compiled.text("kernels").count("= cholesky") == 1
