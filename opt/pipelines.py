@@ -16,6 +16,7 @@ from dlvm.opt.laws.markers import forget, pass_stops
 from dlvm.opt.laws.overlaps import open_overlaps
 from dlvm.opt.laws.simplification import fold_constants, simplify, simplify_finite
 from dlvm.opt.laws.softmax import open_softmax
+from dlvm.opt.parallel.factors import block_factors
 from dlvm.opt.parallel.scans import cut_scans
 from dlvm.opt.parallel.scatters import sort_scatters
 from dlvm.opt.parallel.sorts import merge_sorts
@@ -74,7 +75,7 @@ KERNELS: tuple[Pass, ...] = (
     order,
 )
 
-PARALLEL: tuple[Pass, ...] = (sort_scatters, merge_sorts, cut_scans)
+PARALLEL: tuple[Pass, ...] = (block_factors, sort_scatters, merge_sorts, cut_scans)
 """Before kernels are made for a GPU: what would be long loops of one thread."""
 
 RANKS: tuple[Pass, ...] = (lower, share, drop)

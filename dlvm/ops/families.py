@@ -303,6 +303,13 @@ class Factorisation(Op):
         """The floating-point operations of one execution."""
         raise _unstated(self)
 
+    def in_blocks(self, size: int) -> tuple[Value, ...]:
+        """The results by products, and by operations on blocks of ``size`` rows or columns at most.
+
+        The number of columns of the first operand is known. A class may have no such form.
+        """
+        raise _unstated(self)
+
     def matrix(self, x: Value, square: bool = True) -> TensorType:
         """The type of an operand, after checking that it holds matrices of floats."""
         t = x.type

@@ -35,6 +35,7 @@ from .rows import kept
 from .tilings import instructions_of, tiles_of
 from .transform import WHOLE, OfKernel, Transform, apply
 from .transforms.fuse import Fuse, nested
+from .transforms.gpu.bind import LANES as MOST_LANES
 from .transforms.gpu.bind import Bind
 from .transforms.gpu.block_tiles import BLOCK
 from .transforms.gpu.deal import Deal, warps_of
@@ -151,7 +152,7 @@ def _blocks(body: Body, lanes: int, instructions: Mapping[DType, str]) -> Iterat
         yield Lanes(WHOLE, min(lanes, WARP))  # one row, whose loops are those of its lanes
         return
     if _works(body):
-        yield Lanes(WHOLE, lanes)  # one matrix
+        yield Lanes(WHOLE, _workers(body, lanes))  # one matrix
         return
     for loop in [s for s in body if isinstance(s, Loop) and s.kind == "parallel"]:
         if (found := product_of((loop,))[2]) is not None:
@@ -178,7 +179,7 @@ def _blocks(body: Body, lanes: int, instructions: Mapping[DType, str]) -> Iterat
                 yield from _vectors(inside, size * warps)
             yield from (Bind(name, "block"), Lanes(name, size, warps))
         elif _works(inside) and not _many(chain):
-            yield from (Bind(name, "block"), Lanes(name, lanes))
+            yield from (Bind(name, "block"), Lanes(name, _workers(inside, lanes)))
         elif any(isinstance(s, Loop) for s in inside):
             yield from _each_in_a_lane(name, inside, min(lanes, WARP) if _few(chain) else lanes)
         else:
@@ -284,6 +285,13 @@ def _works(body: Body) -> bool:
     """
     steps = (s for s in body if isinstance(s, Loop) and s.kind == "serial")
     return _is_free(body) and any(_is_free(s.body) and rewritten_buffers(s.body) for s in steps)
+
+
+def _workers(body: Body, lanes: int) -> int:
+    """The lanes that work on a matrix: as many as it has rows, within what a block may have."""
+    extents = (s.extent for s in statements(body) if isinstance(s, Loop) and s.kind == "parallel")
+    most = max((n for n in extents if isinstance(n, int)), default=0)
+    return max(lanes, min(MOST_LANES, most // WARP * WARP))
 
 
 def _is_free(body: Body) -> bool:

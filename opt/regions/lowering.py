@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from dlvm.base.errors import IRError
-from dlvm.ir import Builder, DType, Function, Op, Value
+from dlvm.ir import Builder, Function, Op, Value
 from dlvm.ir.core import as_tuple
 from dlvm.ir.rewrite import Env, Visit, everywhere, renewed, transform
-from dlvm.ops import Cast
+from dlvm.ops.elements.casting import converted
 from dlvm.passes import function_pass
 
 MAX_LEVELS = 100  # lowerings within lowerings
@@ -48,8 +48,7 @@ def _written(op: Op, env: Env) -> Iterable[Value] | None:
         return None
     with Builder():  # the operation itself must not be appended to the function
         op = renewed(op, env)
-    halves = any(x.dtype != x.dtype.compute for x in op.operands)
-    values = _of_halves(op) if halves else as_tuple(op.lowering())
+    values = in_floats(op, lambda op: as_tuple(op.lowering()))
     found = tuple(v.type for v in values)
     if found != op.result_types:
         expected = ", ".join(map(str, op.result_types))
@@ -60,14 +59,12 @@ def _written(op: Op, env: Env) -> Iterable[Value] | None:
     return values
 
 
-def _of_halves(op: Op) -> tuple[Value, ...]:
-    """The lowering on wider floats: halves are rounded once, and not at each step."""
-    operands = [_cast(x, x.dtype.compute) for x in op.operands]
+def in_floats(op: Op, written: Callable[[Op], tuple[Value, ...]]) -> tuple[Value, ...]:
+    """What an operation is written as; halves are widened, and rounded once, not at each step."""
+    if all(x.dtype == x.dtype.compute for x in op.operands):
+        return written(op)
+    operands = [converted(x, x.dtype.compute) for x in op.operands]
     with Builder():
         wider = op.rebuild(operands)
-    pairs = zip(as_tuple(wider.lowering()), op.result_types, strict=False)
-    return tuple(_cast(value, t.dtype) if value.dtype.is_float else value for value, t in pairs)
-
-
-def _cast(x: Value, dtype: DType) -> Value:
-    return x if x.dtype == dtype else Cast(x, dtype)
+    pairs = zip(written(wider), op.result_types, strict=False)
+    return tuple(converted(value, t.dtype) if value.dtype.is_float else value for value, t in pairs)

@@ -9,23 +9,26 @@ import numpy as np
 
 from dlvm.base.errors import DTypeError, ShapeError
 from dlvm.ir import I64, Array, Dim, TensorType, Value, splat, zeros
-from dlvm.ir.sizes.dims import floordiv
+from dlvm.ir.sizes.dims import at_least, floordiv
 from dlvm.ops.arrays.contraction import Matmul, transposed
 from dlvm.ops.arrays.extremes import Max
 from dlvm.ops.arrays.indexing import Gather, ScatterAdd
 from dlvm.ops.arrays.movement import Diagonal
+from dlvm.ops.arrays.sections import Concat, Slice
 from dlvm.ops.arrays.sums import Broadcast
 from dlvm.ops.elements.logic import Equal, Select
 from dlvm.ops.families import Factorisation
+from dlvm.ops.literals import Iota
 
-from .triangles import lower, upper
-from .triangular import TriangularSolve, substituted
+from .triangles import block, lower, spans, upper
+from .triangular import TriangularSolve, in_groups, substituted
 
 
 class LU(Factorisation):
-    """``L`` and ``U`` in one square matrix, and the order of rows with ``A[order] = L U``.
+    """``L`` and ``U`` in one matrix, and the order of rows with ``A[order] = L U``.
 
-    ``U`` is the upper triangle and ``L`` what lies below the diagonal, with a diagonal of 1. In
+    There are at least as many rows as columns, and a program has square matrices only: passes make
+    others. ``U`` is the upper triangle and ``L`` lies below the diagonal, which is 1 in it. In
     each step the row with the largest pivot comes next, of equal ones the first, and NaN is none.
     A column of zeros below the diagonal stays as it is, with a zero in ``U``: its determinant is 0.
     """
@@ -35,14 +38,17 @@ class LU(Factorisation):
 
     def infer(self) -> tuple[TensorType, ...]:
         """The type of the operand, and an i64 for each row."""
-        a = self.matrix(self.a)
+        a = self.matrix(self.a, square=False)
+        rows, columns = a.shape[-2:]
+        if rows != columns and not at_least(rows, columns):
+            raise ShapeError(f"lu: expected at least as many rows as columns, found {a}")
         return a, TensorType(I64, a.shape[:-1])
 
     def reference(self, *operands: Array) -> Any:
         shape = operands[0].shape
-        n = shape[-1]
-        x = np.array(operands[0]).reshape(-1, n, n) if n else operands[0].reshape(0, 0, 0)
-        order: Array = np.zeros((len(x), n), np.int64) + np.arange(n, dtype=np.int64)
+        m, n = shape[-2:]
+        x = np.array(operands[0]).reshape(math.prod(shape[:-2]), m, n)
+        order: Array = np.zeros((len(x), m), np.int64) + np.arange(m, dtype=np.int64)
         each = np.arange(len(x))
         for k in range(n):
             _exchange(x, order, each, k, k + _largest(x[:, k:, k]))
@@ -53,14 +59,53 @@ class LU(Factorisation):
         return x.reshape(shape), order.reshape(shape[:-1])
 
     def adjoint(self, *dy: Value) -> tuple[Value | None, ...]:
-        """``P' inv(L)' (tril(L' dL, -1) + triu(dU U')) inv(U)'``."""
+        """``P' inv(L)' (tril(L' dL, -1) + triu(dU U')) inv(U)'``.
+
+        Rows below the square part are ``L2 = A2 inv(U)``: ``dA2 = dL2 inv(U)'``, and ``-L2' dA2``
+        comes to ``dU``.
+        """
         packed, order = self.results
-        dl = lower(dy[0], -1)
-        below = lower(Matmul(transposed(lower(packed, -1)), dl) + dl, -1)
-        above = upper(Matmul(upper(dy[0]), transposed(upper(packed))))
-        left = TriangularSolve(packed, below + above, True, True, True)
-        rows = transposed(TriangularSolve(packed, transposed(left), False))
+        (top, more), (d, dmore) = map(_square_and_more, (packed, dy[0]))
+        dl, du, last = lower(d, -1), upper(d), self.a.type.rank - 1
+        dmore = transposed(TriangularSolve(top, transposed(dmore), False))
+        if dmore.shape[-2] != 0:
+            du = du - upper(Matmul(transposed(more), dmore))
+        below = lower(Matmul(transposed(lower(top, -1)), dl) + dl, -1)
+        above = upper(Matmul(du, transposed(upper(top))))
+        left = TriangularSolve(top, below + above, True, True, True)
+        rows: Value = transposed(TriangularSolve(top, transposed(left), False))
+        if dmore.shape[-2] != 0:
+            rows = Concat((rows, dmore), last - 1)
         return (_back(rows, order),)
+
+    def in_blocks(self, size: int) -> tuple[Value, ...]:
+        """A panel of columns after the other: its factors as a whole, then all rows in its order,
+        by substitution the rows that are done, and those left less a product.
+        """
+        m, n, last = self.a.shape[-2], int(self.a.shape[-1]), self.a.type.rank - 1
+        order: Value = Broadcast(Iota(m, I64), self.a.shape[:-1], (last - 1,))
+        left, done, orders = self.a, list[Value](), list[Value]()
+        for start, width in spans(n, size):
+            here, below = (0, width), (width, m - start - width)
+            before, after = (0, start), (start + width, n - start - width)
+            panel, places = LU(block(left, (0, m - start), (start, width))).results
+            left = Gather(left, places, last - 1, last - 1, "clip")
+            order = Gather(order, places, last - 1, last - 1, "clip")
+            above, under = block(panel, here, here), block(panel, below, here)
+            row = [block(left, here, before), above]
+            rest = [block(left, below, before), under]
+            if after[1] > 0:
+                row.append(in_groups(above, block(left, here, after), size, True, False, True))
+                rest.append(block(left, below, after) - Matmul(under, row[-1]))
+            some = slice(0 if start else 1, None)  # nothing is before the first panel
+            done.append(Concat(tuple(row[some]), last))
+            left = Concat(tuple(rest[some]), last)
+            orders.append(_rows(order, here))
+            order = _rows(order, below)
+        if m != n:
+            done.append(left)
+            orders.append(order)
+        return Concat(tuple(done), last - 1), Concat(tuple(orders), last - 1)
 
     def flops(self) -> Dim:
         return floordiv(2 * self.a.type.size * self.a.shape[-1], 3)
@@ -137,6 +182,18 @@ class Solve(Factorisation):
 
     def flops(self) -> Dim:
         return 2 * self.type.size * self.a.shape[-1]
+
+
+def _square_and_more(x: Value) -> tuple[Value, Value]:
+    """The first rows, as many as there are columns, and those below."""
+    (m, n), columns = x.shape[-2:], (0, x.shape[-1])
+    return block(x, (0, n), columns), block(x, (n, m - n), columns)
+
+
+def _rows(order: Value, rows: tuple[Dim, Dim]) -> Value:
+    """Some elements of an order: the first of them, and how many."""
+    batch, rank = order.shape[:-1], order.type.rank
+    return Slice(order, (*(0,) * (rank - 1), rows[0]), (*batch, rows[1]), (1,) * rank)
 
 
 def _back(rows: Value, order: Value) -> Value:

@@ -11,10 +11,10 @@ from dlvm.ir import Array, Dim, TensorType, Value
 from dlvm.ir.properties import NONE, Of, Properties
 from dlvm.ir.sizes.dims import minimum
 from dlvm.ops.arrays.contraction import Matmul, transposed
-from dlvm.ops.arrays.sections import Concat, Slice
+from dlvm.ops.arrays.sections import Concat
 from dlvm.ops.families import Factorisation
 
-from .triangles import mirrored, upper
+from .triangles import block, mirrored, upper
 from .triangular import TriangularSolve
 
 
@@ -70,11 +70,7 @@ class QR(Factorisation):
 
 
 def _columns(x: Value, start: Dim, count: Dim) -> Value:
-    if start == 0 and count == x.shape[-1]:
-        return x
-    rank = x.type.rank
-    starts, sizes = (*(0,) * (rank - 1), start), (*x.shape[:-1], count)
-    return Slice(x, starts, sizes, (1,) * rank)
+    return block(x, (0, x.shape[-2]), (start, count))
 
 
 def householder(a: Array) -> tuple[Array, Array]:

@@ -1,9 +1,15 @@
-"""Parts of matrices that derivatives of factorisations are made of; leading axes are batches."""
+"""Parts of matrices that derivatives and blocked forms of factorisations are made of.
+
+Leading axes are batches.
+"""
 
 from __future__ import annotations
 
-from dlvm.ir import I64, TensorType, Value, splat, zeros
+from collections.abc import Iterator
+
+from dlvm.ir import I64, Dim, TensorType, Value, splat, zeros
 from dlvm.ops.arrays.contraction import transposed
+from dlvm.ops.arrays.sections import Slice
 from dlvm.ops.arrays.sums import Broadcast
 from dlvm.ops.elements.logic import Equal, LessEqual, Select
 from dlvm.ops.literals import Iota
@@ -31,6 +37,20 @@ def _right_of(x: Value, k: int) -> tuple[Value, Value]:
 def _everywhere(mask: Value, x: Value) -> Value:
     rank = x.type.rank
     return mask if rank == 2 else Broadcast(mask, x.shape, (rank - 2, rank - 1))
+
+
+def block(x: Value, rows: tuple[Dim, Dim], columns: tuple[Dim, Dim]) -> Value:
+    """Some rows and columns: the first of them, and how many."""
+    starts, sizes = zip(rows, columns, strict=True)
+    batch = x.shape[:-2]
+    if starts == (0, 0) and sizes == x.shape[-2:]:
+        return x
+    return Slice(x, (*(0,) * len(batch), *starts), (*batch, *sizes), (1,) * x.type.rank)
+
+
+def spans(count: int, size: int) -> Iterator[tuple[int, int]]:
+    """Where each block of ``size`` rows starts, and its number of rows; the last may have fewer."""
+    return ((start, min(size, count - start)) for start in range(0, count, size))
 
 
 def half_diagonal(x: Value) -> Value:

@@ -437,7 +437,9 @@ def _spectral_slope(d: Draft, cls: type[ops.SpectralSlope]) -> Op:
 
 @places(ops.LU)
 def _lu(d: Draft, cls: type[ops.LU]) -> Op:
-    return cls(dominant(_square(d)))
+    a = dominant(_square(d))
+    more = d.like(a.type.with_shape((*a.shape[:-2], d.choose(d.sizes), a.shape[-1])))
+    return cls(ops.Concat((a, ops.Tanh(more) * 0.25), a.type.rank - 2))
 
 
 @places(ops.TriangularSolve)

@@ -10,13 +10,15 @@ lanes changes no bit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
 from dlvm.base.errors import CompilerError
 from dlvm.gen.loops.statements import Buffer, Local, Operand, Scalar
 from dlvm.gen.lower.elements import Pull
 from dlvm.gen.lower.products import matrix_in_memory
 from dlvm.ir import BOOL, I64, Dim, Function, Value
+from dlvm.ir.sizes.dims import floordiv
 from dlvm.ir.sizes.positions import Index
 from dlvm.ops import LU, QR, Cholesky, Eigh, Factorisation, Schur, Svd, TriangularSolve
 
@@ -28,6 +30,10 @@ from .singular_values import svd
 from .small import fits, small_lu, small_qr
 from .workspace import Matrix, Work
 
+GROUPS = 32
+"""Groups of rows that the lanes of a block search for a pivot."""
+Found: TypeAlias = tuple[Scalar, Scalar]
+"""A magnitude, and the row where it is."""
 SQUARES = 128
 """Rows of a symmetric matrix that are updated together, the part below the diagonal as well."""
 
@@ -154,77 +160,105 @@ def _in_memory(work: Work, t: Value, line: Index) -> Operand:
 
 def _lu(work: Work, op: LU, line: Index) -> None:
     """Find the pivot, exchange two rows, take multiples of one row from all below it."""
-    nest, n, batch = work.nest, op.a.shape[-1], op.a.shape[:-2]
-    x = work.room("factors", line, (n, n), batch, work.dtype)
-    order = work.room("places", line, (n, 1), batch, I64)
-    work.each(n, n, lambda i, j: x.store(i, j, work.element(op.a, (*line, i, j))))
-    work.each(n, 1, lambda i, j: order.store(i, j, nest.size(i)))
-    _factors(work, x, order, Span(0, n), widths_for(work, n))
+    nest, (m, n), batch = work.nest, op.a.shape[-2:], op.a.shape[:-2]
+    x = work.room("factors", line, (m, n), batch, work.dtype)
+    order = work.room("places", line, (m, 1), batch, I64)
+    work.each(m, n, lambda i, j: x.store(i, j, work.element(op.a, (*line, i, j))))
+    work.each(m, 1, lambda i, j: order.store(i, j, nest.size(i)))
+    _factors(work, x, order, m, Span(0, n), widths_for(work, n))
     packed, places = op.results
     if packed in work.targets:
-        work.each(n, n, lambda i, j: work.result(packed, (*line, i, j), x.load(i, j)))
+        work.each(m, n, lambda i, j: work.result(packed, (*line, i, j), x.load(i, j)))
     if places in work.targets:
-        work.each(n, 1, lambda i, j: work.result(places, (*line, i), order.load(i, j)))
+        work.each(m, 1, lambda i, j: work.result(places, (*line, i), order.load(i, j)))
 
 
-def _factors(work: Work, x: Matrix, order: Matrix, columns: Span, widths: tuple[int, ...]) -> None:
+def _factors(
+    work: Work, x: Matrix, order: Matrix, rows: Dim, columns: Span, widths: tuple[int, ...]
+) -> None:
     """The factors of some columns, from their first row on; rows are exchanged as a whole.
 
     The columns that are left of a panel's right take in the panel at once.
     """
     if not widths:
-        _steps(work, x, order, columns)
+        _steps(work, x, order, rows, columns)
         return
-    n = x.columns
     with panels(work, columns, widths[0]) as here:
-        _factors(work, x, order, here, widths[1:])
-        right, below = here.to(columns.end), here.to(n)
+        _factors(work, x, order, rows, here, widths[1:])
+        right, below = here.to(columns.end), here.to(rows)
         fine = widths[1:] or ((STEP,) if widths[0] > STEP else ())
         solve(work, Triangle(block(x, 0, 0), True, True), x, here, right, fine)
         u, v = block(x, below.start, here.start), block(x, here.start, right.start)
         subtract(work, x, below, right, Factors(u, v, here.size))
 
 
-def _steps(work: Work, x: Matrix, order: Matrix, columns: Span) -> None:
+def _steps(work: Work, x: Matrix, order: Matrix, count: Dim, columns: Span) -> None:
     """Step by step; what is right of the columns only has its rows exchanged."""
-    nest, n = work.nest, x.columns
+    nest = work.nest
     with nest.loop("serial", columns.size, "k") as turn:
         k = columns.start + turn
-        p = _pivot(work, x, k, n)
-        for rows, width in ((x, n), (order, 1)):
-            with nest.loop("serial", width) as j:
+        p = _pivot(work, x, k, count)
+        for rows, width in ((x, x.columns), (order, 1)):
+            with nest.loop("parallel" if work.together else "serial", width) as j:
                 here, there = rows.load(k, j), rows.load(p, j)
                 rows.store(k, j, there)
                 rows.store(p, j, here)
-        _eliminate(work, x, k, columns.end)
+        _eliminate(work, x, k, count, columns.end)
 
 
-def _pivot(work: Work, x: Matrix, k: Dim, n: Dim) -> Dim:
-    """The first row from k on with the largest magnitude in column k; NaN only where it is k."""
+def _pivot(work: Work, x: Matrix, k: Dim, rows: Dim) -> Dim:
+    """The first row from k on with the largest magnitude in column k; NaN only where it is k.
+
+    Lanes search groups of rows, and all of them the groups.
+    """
+    nest, words, count = work.nest, work.words, rows - 1 - k
+    first, here = words.unary("abs", x.load(k, k)), nest.size(k)
+
+    def below(i: Dim, *where: Dim) -> Found:
+        return words.unary("abs", x.load(k + 1 + i, k, *where)), nest.size(k + 1 + i)
+
+    if not work.together or (isinstance(rows, int) and rows <= GROUPS):
+        _, place = _largest(work, (first, here), count, below)
+        return nest.bind("pivot", place, rows - 1)
+    sizes, places = nest.local("sizes", work.dtype, GROUPS), nest.local("places", I64, GROUPS)
+    each = floordiv(count + (GROUPS - 1), GROUPS)
+    with nest.loop(work.kind, GROUPS) as group:
+        start = group * each  # a zero is no pivot, so that what is not there is none
+        size, place = _largest(
+            work, (work.number(0), here), each, lambda s: below(start + s, count - 1 - start - s)
+        )
+        nest.store(sizes, group, size)
+        nest.store(places, group, place)
+    _, place = _largest(
+        work, (first, here), GROUPS, lambda g: (nest.load(sizes, g), nest.load(places, g))
+    )
+    return nest.bind("pivot", place, rows - 1)
+
+
+def _largest(work: Work, start: Found, count: Dim, candidate: Callable[[Dim], Found]) -> Found:
+    """The first of the largest magnitudes, where ``start`` is the first of all."""
     nest, words = work.nest, work.words
     place = nest.local("place", I64, 1)
-    nest.store(place, 0, nest.size(k))
+    nest.store(place, 0, start[1])
 
     def larger(most: Scalar, i: Dim) -> Scalar:
-        size = words.unary("abs", x.load(k + 1 + i, k))
+        size, here = candidate(i)
         better = words.binary("lt", most, size)
-        found = words.select(better, nest.size(k + 1 + i), nest.load(place, 0))
-        nest.store(place, 0, found)
+        nest.store(place, 0, words.select(better, here, nest.load(place, 0)))
         return words.select(better, size, most)
 
-    work.folded(n - 1 - k, words.unary("abs", x.load(k, k)), larger)
-    return nest.bind("pivot", nest.load(place, 0), n - 1)
+    return work.folded(count, start[0], larger), nest.load(place, 0)
 
 
-def _eliminate(work: Work, x: Matrix, k: Dim, end: Dim) -> None:
+def _eliminate(work: Work, x: Matrix, k: Dim, rows: Dim, end: Dim) -> None:
     """The step with row k, for all rows below and the columns up to ``end``.
 
     A column of zeros stays as it is.
     """
-    nest, words, n = work.nest, work.words, x.columns
+    nest, words = work.nest, work.words
     pivot = x.load(k, k)
     none = words.binary("eq", pivot, work.number(0))
-    with nest.loop(work.kind, n - 1 - k) as i:
+    with nest.loop(work.kind, rows - 1 - k) as i:
         row, old = k + 1 + i, x.load(k + 1 + i, k)
         factor = words.select(none, old, words.binary("div", old, pivot))
         x.store(row, k, factor)

@@ -24,15 +24,15 @@ def fits(op: Factorisation) -> bool:
 
 def small_lu(work: Work, op: Factorisation, line: Index) -> None:
     """Both results of one matrix."""
-    count = range(int(op.operands[0].shape[-1]))
-    x = [[work.element(op.operands[0], (*line, i, j)) for j in count] for i in count]
-    order: list[Scalar] = [work.nest.size(i) for i in count]
-    for k in count:
+    rows, columns = (range(int(size)) for size in op.operands[0].shape[-2:])
+    x = [[work.element(op.operands[0], (*line, i, j)) for j in columns] for i in rows]
+    order: list[Scalar] = [work.nest.size(i) for i in rows]
+    for k in columns:
         _exchange(work, x, order, k)
         _eliminate(work, x, k)
     packed, places = op.results
-    for i in count:
-        for j in count if packed in work.targets else ():
+    for i in rows:
+        for j in columns if packed in work.targets else ():
             work.result(packed, (*line, i, j), x[i][j])
         if places in work.targets:
             work.result(places, (*line, i), order[i])
@@ -64,7 +64,7 @@ def _eliminate(work: Work, x: list[list[Scalar]], k: int) -> None:
     none = words.binary("eq", pivot, work.number(0))
     for row in x[k + 1 :]:
         row[k] = words.select(none, row[k], words.binary("div", row[k], pivot))
-        for j in range(k + 1, len(x)):
+        for j in range(k + 1, len(row)):
             row[j] = work.minus(row[j], row[k], x[k][j])
 
 

@@ -56,6 +56,11 @@ class Work:
         self.batch = op.operands[0].shape[:-2]
         self._rooms: dict[str, Buffer] = {}
 
+    @property
+    def together(self) -> bool:
+        """Whether the lanes of a block share all loops whose turns are independent."""
+        return self.kind == "parallel" and not self.blocked
+
     def room(self, name: str, line: Index, shape: Index, batch: Index, dtype: DType) -> Matrix:
         """A matrix of scratch memory for each one of the batch."""
         whole = (*batch, *shape)

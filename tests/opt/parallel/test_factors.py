@@ -1,0 +1,260 @@
+"""Factorisations in blocks are as exact as step by step, and take few turns of one thread."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dlvm
+from dlvm import linalg
+from dlvm.base.errors import IRError
+from dlvm.gen.program.steps import Launch
+from dlvm.ir import parse
+from dlvm.ir.sizes.dims import evaluate
+from dlvm.opt import pipelines
+from dlvm.opt.parallel import factors
+from tests.gen.compiled import Compiled, kernel
+from tests.gen.gpu.test_programs import emulated, flat
+
+from .test_parallel import TURNS, f4, turns
+
+RNG = np.random.default_rng(0)
+BEFORE = [p.name for p in pipelines.MEANING]
+COUNT = 200
+"""Rows of matrices whose backward errors are compared."""
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Blocks of four, and no matrix that is small enough for none."""
+    monkeypatch.setattr(factors, "SHORT", 4)
+    monkeypatch.setattr(factors, "SIZE", 4)
+
+
+def both(f, *arguments):
+    """What the references give for a function as it is, and in blocks."""
+    module = dlvm.trace(f, *arguments).expanded().optimize(BEFORE)
+    changed = module.optimize(["block_factors"])
+    assert str(changed) != str(module)
+    return module.run(module.main.name, *arguments), changed.run(changed.main.name, *arguments)
+
+
+def drawn(dtype, *shape):
+    return RNG.normal(size=shape).astype(dtype)
+
+
+def definite(dtype, *shape):
+    a = RNG.normal(size=shape)
+    return (a @ np.swapaxes(a, -1, -2) + np.eye(shape[-1])).astype(dtype)
+
+
+def triangles(lower, trans, unit):
+    def f(t, b):
+        t = t if unit else t + 8 * dlvm.eye(t.shape[-1], dtype=t.dtype)
+        turned = linalg.matrix_transpose(t) if trans else t
+        return linalg.solve_triangular(turned, b, lower=lower, unit_diagonal=unit)
+
+    return f
+
+
+# -- the same results -----------------------------------------------------------------------------
+
+SHAPES = ((5, 5), (8, 8), (21, 21), (2, 3, 10, 10))
+ROUGH = {"f2": 3e-2, "f4": 1e-4, "f8": 1e-12}
+
+
+@pytest.mark.parametrize("dtype", ROUGH)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_blocks_give_the_same_factors(small, shape, dtype):
+    s, a, b = definite(dtype, *shape), drawn(dtype, *shape), drawn(dtype, *shape[:-1], 11)
+    a = a + (4 * np.eye(shape[-1])).astype(dtype)
+    cases = [(linalg.cholesky, s), (linalg.solve, a, b), (linalg.inv, a), (linalg.slogdet, a)]
+    for f, *arguments in cases:
+        for x, y in zip(*both(f, *arguments), strict=True):
+            assert (x.dtype, x.shape) == (y.dtype, y.shape)
+            scale = max(1, np.abs(x).max())
+            np.testing.assert_allclose(x / scale, y / scale, atol=ROUGH[dtype])
+
+
+@pytest.mark.parametrize("unit", [False, True])
+@pytest.mark.parametrize("trans", [False, True])
+@pytest.mark.parametrize("lower", [False, True])
+def test_every_triangle_is_solved_in_blocks(small, lower, trans, unit):
+    """Narrow right sides and wide ones, which are cut into groups of columns."""
+    for n, columns in ((21, 1), (21, 11), (3, 9), (10, 8)):
+        t, b = 0.3 * drawn("f8", n, n), drawn("f8", n, columns)
+        (x,), (y,) = both(triangles(lower, trans, unit), t, b)
+        np.testing.assert_allclose(x, y, rtol=1e-11, atol=1e-11)
+
+
+def test_an_open_number_of_right_sides_is_cut_into_groups(small):
+    f = triangles(True, False, False)
+    specs = dlvm.spec("f64[3,3]"), dlvm.spec("f64[3,n]")
+    module = dlvm.trace(f, *specs).expanded().optimize(BEFORE)
+    changed = module.optimize(["block_factors"])
+    assert "reshape" in str(changed)
+    for columns in (0, 1, 4, 9):
+        t, b = drawn("f8", 3, 3), drawn("f8", 3, columns)
+        for x, y in zip(module.run("f", t, b), changed.run("f", t, b), strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-12)
+
+
+def test_what_is_small_or_open_or_has_no_blocks_stays(small):
+    cases = (
+        (linalg.cholesky, f4(4, 4)),
+        (linalg.inv, f4("n", "n")),
+        (linalg.qr, f4(9, 9)),
+        (linalg.eigh, f4(9, 9)),
+    )
+    for f, a in cases:
+        module = dlvm.trace(f, a).expanded().optimize(BEFORE)
+        assert str(module.optimize(["block_factors"])) == str(module)
+
+
+def test_the_program_of_a_large_matrix_is_no_longer():
+    def count(n):
+        module = dlvm.trace(linalg.cholesky, f4(n, n)).expanded().optimize(BEFORE)
+        return str(module.optimize(["block_factors"])).count("triangular_solve")
+
+    assert (count(512), count(1024), count(2048), count(5000)) == (15, 31, 31, 31)
+
+
+def test_a_program_for_a_cpu_has_no_blocks():
+    compiled = dlvm.function(linalg.cholesky).compile(f4(100, 100))
+    assert compiled.text("kernels").count("= cholesky") == 1
+
+
+# -- what has no factor ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", range(11))
+def test_a_matrix_that_is_not_definite_has_a_factor_of_nan_alone(small, place):
+    a = definite("f8", 2, 11, 11)
+    a[1, place, place] = -1 if place % 2 else np.nan
+    (x,), (y,) = both(linalg.cholesky, a)
+    assert np.isnan(y[1]).all()
+    np.testing.assert_allclose(x, y, atol=1e-12)
+
+
+def test_a_singular_matrix_is_one_in_blocks(small):
+    for n, column in ((11, 0), (11, 6), (11, 10)):
+        a, b = RNG.integers(-3, 4, (n, n)).astype("f8"), drawn("f8", n, 6)
+        a[:, column] = 0
+        assert both(linalg.det, a)[1][0] == 0
+        assert np.isnan(both(linalg.solve, a, b)[1][0]).all()
+
+
+def test_pivots_are_those_of_single_steps(small):
+    """All rows of a permutation are exchanged, and nothing is rounded."""
+    for n in (9, 12, 30):
+        a = np.eye(n)[RNG.permutation(n)]
+        for x, y in zip(*both(linalg.inv, a), strict=True):
+            assert np.array_equal(x, y)
+            assert np.array_equal(y, a.T)
+
+
+# -- backward errors ------------------------------------------------------------------------------
+
+
+def graded(n):
+    """Eigenvalues from 1 to 1e-10."""
+    q, _ = np.linalg.qr(RNG.normal(size=(n, n)))
+    a = (q * np.geomspace(1, 1e-10, n)) @ q.T
+    return (a + a.T) / 2
+
+
+def far(found, expected):
+    return np.linalg.norm(found - expected) / np.linalg.norm(expected)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_backward_errors_are_those_of_single_steps(dtype):
+    """A factor, times its transpose, is the matrix; what is solved for solves the equations."""
+    eps = float(np.finfo(dtype).eps)
+    well, ill = definite(dtype, COUNT, COUNT), graded(COUNT).astype(dtype)
+    matrices = [well] if dtype == "f4" else [well, ill]
+    for a in matrices:
+        plain, blocked = (far(x @ x.T, a) for (x,) in both(linalg.cholesky, a))
+        assert blocked <= max(plain, 2 * eps)
+    b = drawn(dtype, COUNT, 50)
+    for a in (drawn(dtype, COUNT, COUNT), ill):
+        plain, blocked = (
+            np.linalg.norm(a @ x - b) / (np.linalg.norm(a) * np.linalg.norm(x))
+            for (x,) in both(linalg.solve, a, b)
+        )
+        assert blocked <= max(2 * plain, 4 * eps)
+
+
+# -- on a GPU -------------------------------------------------------------------------------------
+
+
+def test_on_a_gpu_they_give_the_same(small):
+    """The emulator refuses an element that two lanes touch without a barrier between."""
+    s, a, b = definite("f4", 2, 11, 11), drawn("f4", 11, 11), drawn("f4", 11, 6)
+    a[5] = a[9]  # of two pivots that are equal, the first
+    a[9, 10] += 1
+
+    def f(s, a, b):
+        return linalg.cholesky(s), linalg.solve(a, b), linalg.slogdet(a)
+
+    for x, y in zip(flat(emulated(f, s, a, b)), flat(dlvm.function(f)(s, a, b)), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-3, atol=1e-3)
+
+
+def test_lanes_search_for_a_pivot_as_one_does():
+    """Groups of rows have the bits of a CPU: the first of equal ones, NaN only at the start."""
+    a, b = RNG.integers(-2, 3, (2, 34, 34)).astype("f4"), drawn("f4", 2, 34, 1)
+    a[0, 20, 0] = np.nan
+    (found,) = emulated(linalg.solve, a, b)
+    assert np.array_equal(found, np.asarray(dlvm.function(linalg.solve)(a, b)), equal_nan=True)
+
+
+@pytest.mark.parametrize("sizes", [(7, 3), (4, 2), (70, 66)], ids=str)
+def test_a_tall_panel_has_the_factors_of_the_reference(sizes):
+    m, n = sizes
+    types = f"f64[2,{m},{n}], i64[2,{m}]"
+    op, module = kernel(
+        f"""func @f(%x: f64[2,{m},{n}]) -> ({types}) {{
+          %v, %w = lu %x : {types}
+          return %v, %w
+        }}""",
+        "factorisation",
+    )
+    x = RNG.integers(-9, 10, (2, m, n)).astype("f8")
+    expected, order = module.run("f", x)
+    (found, places), _ = Compiled(op)(x)
+    assert np.array_equal(places, order)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+    lower = np.tril(expected, -1) + np.eye(m, n)
+    rows = np.take_along_axis(x, order[..., None], 1)
+    np.testing.assert_allclose(lower @ np.triu(expected)[:, :n], rows, atol=1e-12 * m * m)
+
+
+def test_a_wide_matrix_has_no_factors():
+    with pytest.raises(IRError, match="at least as many rows as columns"):
+        parse(
+            "dlvm 1\nfunc @f(%x: f32[2,3]) -> f32[2,3] {\n  %v, %w = lu %x : f32[2,3], i64[2]\n"
+            "  return %v\n}\n"
+        )
+
+
+PROGRAMS = {
+    "cholesky": (linalg.cholesky, f4(1024, 1024)),
+    "triangular": (triangles(True, False, False), f4(1024, 1024), f4(1024, 64)),
+    "many right sides": (triangles(False, False, True), f4(32, 32), f4(32, 1 << 15)),
+    "determinant": (linalg.slogdet, f4(1024, 1024)),
+    "batches": (linalg.solve, f4(16, 256, 256), f4(16, 256, 1)),
+}
+
+
+@pytest.mark.drawn(5)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_no_thread_does_much_alone(name):
+    f, *arguments = PROGRAMS[name]
+    compiled = dlvm.function(f, target="cuda:sm_90").compile(*arguments)
+    program = compiled.road.executable.code.program
+    for step in program.walk():
+        if isinstance(step, Launch):
+            sizes = zip(step.kernel.symbols, step.known, strict=True)
+            values = {name: evaluate(d, {}) for name, d in sizes}
+            assert turns(step.kernel.body, values) <= TURNS, step.kernel.name
