@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from dlvm.gen.build import Made
     from dlvm.gen.call.executable import Executable
     from dlvm.gen.gpu.executable import DeviceExecutable
-    from dlvm.gen.on_mesh import OnMesh
+    from dlvm.gen.on_mesh import MeshExecutable
     from dlvm.gen.profile.measure import Timers
     from dlvm.gen.program.report import Report
     from dlvm.gen.schedule.plans import Plans
@@ -199,7 +199,7 @@ class Road:
 
     @lazy
     @passes.unhurried()
-    def executable(self) -> Executable | Interpreted | Foreign | OnMesh:
+    def executable(self) -> Executable | Interpreted | Foreign:
         """Machine code, from the disk cache if another process compiled it; or the interpreter."""
         if self.options.mesh is not None:
             return self._on_a_mesh(self.options.mesh)
@@ -234,7 +234,7 @@ class Road:
     def _on_a_mesh(self, mesh: Mesh) -> OnMesh:
         """Code that each rank of a simulated mesh runs, in one thread unless more are asked for."""
         from dlvm.gen.build import build
-        from dlvm.gen.on_mesh import OnMesh
+        from dlvm.gen.on_mesh import MeshExecutable
 
         whole, local = self.placed.main, self.partitioned
         if interpreting():
@@ -247,7 +247,8 @@ class Road:
                 code = build(before, target, check=check, schedule=given)
         more = local.main.params[len(whole.params) :]
         sizes = [str(d) for p in more for d in p.type.shape[:-1]]
-        return OnMesh(mesh, whole, sizes, code.run, code.texts, code.report)
+        ranks = MeshExecutable(mesh, whole, sizes, code.run)
+        return OnMesh(code.texts, code.report, self.options.target, ranks)
 
     def _on_a_gpu(self) -> OnDevice:
         """Code for a GPU, which runs where there is one."""
@@ -460,6 +461,17 @@ class OnDevice(Foreign):
     def entry(self, *, bare: bool) -> Callable[..., Any] | None:
         """The fast way in for arrays on the device, where there is one."""
         return self.code.entry(bare=bare)
+
+
+@dataclass(frozen=True, slots=True)
+class OnMesh(Foreign):
+    """Code that each rank of a mesh runs."""
+
+    code: MeshExecutable
+
+    def run(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
+        """The results; of those that ranks share, pieces."""
+        return self.code.run(arrays)
 
 
 # -- the interpreter in place of machine code ----------------------------------------------------

@@ -247,3 +247,21 @@ def sum_of(sizes: Iterable[Dim]) -> Dim:
 def typical(size: Dim) -> int:
     """The size with 64 for every symbol: for choices between versions, never for results."""
     return evaluate(size, dict.fromkeys(symbols(size), TYPICAL))
+
+
+def exchange(kind: str, size: int, count: int, latency: float, bandwidth: float) -> float:
+    """The seconds in which so many ranks exchange arrays of ``size`` bytes each, by rings.
+
+    To ``gather`` each rank sends its array to all others, to ``scatter`` a sum a part to each, to
+    ``reduce`` both; what is cut locally takes none.
+    """
+    if count == 1 or kind == "cut":
+        return 0.0
+    rounds, share = {
+        "permute": (1, 1.0),
+        "all_to_all": (count - 1, (count - 1) / count),
+        "gather": (count - 1, float(count - 1)),
+        "reduce": (2 * (count - 1), 2 * (count - 1) / count),
+        "scatter": (count - 1, (count - 1) / count),
+    }[kind]
+    return rounds * latency + share * size / bandwidth

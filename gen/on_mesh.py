@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,6 @@ import numpy as np
 
 from dlvm.base import environment
 from dlvm.base.errors import CompilerError
-from dlvm.gen.program.report import Report
 from dlvm.ir import Array, Function, TensorType
 from dlvm.ir.interpret import bind
 from dlvm.ir.sharding.mesh import Mesh, Sharding
@@ -23,7 +22,7 @@ Run = Callable[[Sequence[Any]], Sequence[Array]]
 
 
 @dataclass(frozen=True)
-class OnMesh:
+class MeshExecutable:
     """What runs on each rank (``run_rank``), and how arguments and results of ``whole`` lie.
 
     ``whole`` is the first function before it was partitioned; ``sizes`` are the symbols that its
@@ -34,8 +33,6 @@ class OnMesh:
     whole: Function
     sizes: Sequence[str]
     run_rank: Run
-    texts: Mapping[str, str]
-    report: Report
 
     def run(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
         """The results for arrays in parameter order; of those that are shared, pieces."""

@@ -208,7 +208,7 @@ class Op(Value):
         cls.can_raise = cls.can_raise or cls.asks_python
         if isinstance(rule := cls.__dict__.get("sharding"), str):
             del cls.sharding  # of an operation it is a rule, of a value where it lies
-            cls.factors = stated(rule, cls.name)
+            setattr(cls, "factors", stated(rule, cls.name))  # noqa: B010  # a method for any class
         cls._operands_only = all(s.kind == "operand" for s in cls.layout)
         if cls.name in OPS:
             other = f"{OPS[cls.name].__module__}.{OPS[cls.name].__name__}"

@@ -198,9 +198,9 @@ def shard(x: Any, /, *names: Any, mesh: Ranks | None = None) -> Any:
     """
     if len(names) == 1 and callable(names[0]):
         return map_with_keys(partial(_by_rule, names[0], mesh), x)
-    if isinstance(x, dict | list | tuple):
+    if (kind := x.__class__) in (dict, list, tuple):
         raise _wrong(
-            f"shard: expected an array, found a {type(x).__name__}",  # pyright: ignore[reportUnknownArgumentType]
+            f"shard: expected an array, found a {kind.__name__}",
             'give the names by a function: dlvm.shard(tree, lambda path, leaf: ("data", ...))',
         )
     return _annotated(x, names, mesh)

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from dlvm.ir import Builder, Dim, Op, Param, TensorType, Value
 from dlvm.ir.sharding.factors import Factors
 from dlvm.ir.sharding.mesh import Axes, Mesh, Sharding
 from dlvm.ir.sizes.dims import floordiv
-from dlvm.ops import Add, Broadcast, Concat, Maximum, Minimum, Mul, Permute, Reshape, Slice
-from dlvm.ops.flow.collectives import AllGather, AllReduce, ReduceScatter
-
-WORDS: dict[str, Any] = {"add": Add, "mul": Mul, "max": Maximum, "min": Minimum}
-"""The operation of two values for each word of a fold."""
+from dlvm.ops import Broadcast, Concat, Permute, Reshape, Slice
+from dlvm.ops.flow.collectives import WORDS, AllGather, AllReduce, ReduceScatter
 
 
 def join(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product as combinations
 
-from dlvm.cost import size_in_bytes, typical
+from dlvm.cost import exchange, size_in_bytes, typical
 from dlvm.ir import Dim, TensorType, Value
 from dlvm.ir.sharding.mesh import Axes, Mesh, Sharding
 from dlvm.ops.flow.collectives import AllGather, AllToAll, PermuteRanks, ShardOf
@@ -81,17 +81,8 @@ def _sources(mesh: Mesh, axes: Axes, old: Axes, new: Axes) -> tuple[int, ...]:
 
 def seconds(mesh: Mesh, kind: str, size: Dim, axes: Axes) -> float:
     """The time of an exchange of a local array of so many bytes along axes."""
-    count, link, bytes_ = mesh.count(axes), mesh.link(axes), typical(size)
-    if count == 1 or kind == "cut":
-        return 0.0
-    rounds, share = {
-        "permute": (1, 1.0),
-        "all_to_all": (count - 1, (count - 1) / count),
-        "gather": (count - 1, float(count - 1)),
-        "reduce": (2 * (count - 1), 2 * (count - 1) / count),
-        "scatter": (count - 1, (count - 1) / count),
-    }[kind]
-    return rounds * link.latency + share * bytes_ / link.bandwidth
+    link = mesh.link(axes)
+    return exchange(kind, typical(size), mesh.count(axes), link.latency, link.bandwidth)
 
 
 def moving(mesh: Mesh, t: TensorType, have: Sharding, want: Sharding) -> float:

@@ -66,7 +66,8 @@ def _together(ops: Sequence[Collective], env: Env) -> None:
     each = {k: sum((op.attributes[k] for op in ops), ()) for k in EACH if k in first.attributes}
     xs = tuple(mapped((x for op in ops for x in op.xs), env))
     fields = {**first.attributes, **each, "xs": xs}
-    new: Collective = type(first)(**fields)
+    make: Any = type(first)
+    new: Collective = make(**fields)
     new.origin, new.asked = first.origin, first.asked
     found = iter(new.results)
     for op in ops:

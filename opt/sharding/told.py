@@ -6,31 +6,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dlvm.base.errors import Origin
-from dlvm.cost import size_in_bytes, sum_of, typical
-from dlvm.ir import Dim, Function, Module, Op, TensorType
+from dlvm.cost import exchange, size_in_bytes, sum_of, typical
+from dlvm.ir import Dim, Function, Module, TensorType
 from dlvm.ir.sharding.mesh import Mesh
-from dlvm.ir.sizes.dims import Expr
-from dlvm.ops.flow.collectives import AllGather, AllReduce, AllToAll, Collective, ReduceScatter
+from dlvm.ops.flow.collectives import Collective
 
 from .moves import seconds
-
-KINDS: dict[type[Op], str] = {
-    AllReduce: "reduce",
-    AllGather: "gather",
-    ReduceScatter: "scatter",
-    AllToAll: "all_to_all",
-}
-"""The name in the cost of exchanges; what is not here is a permutation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One exchange: ``sent`` are the bytes that each rank sends at least, by the fewest."""
+    """One exchange: ``sent`` are the bytes that each rank sends."""
 
     kind: str
     axes: tuple[str, ...]
     types: tuple[TensorType, ...]
-    sent: Dim
+    sent: int
     seconds: float
     where: Origin | None
     asked: str
@@ -40,9 +31,8 @@ class Exchange:
         at = f" at {self.where}" if self.where else ""
         many = f" ({len(self.types)} arrays)" if len(self.types) > 1 else ""
         again = ", in a loop: each trip" if self.repeated else ""
-        size = f"{self.sent:,}" if isinstance(self.sent, int) else str(self.sent)
         return (
-            f"{self.kind} along {'+'.join(self.axes)}{at}{many}: {size} bytes sent, "
+            f"{self.kind} along {'+'.join(self.axes)}{at}{many}: {self.sent:,} bytes sent, "
             f"{self.seconds * 1e6:.3g} us{again}{f'; {self.asked}' if self.asked else ''}"
         )
 
@@ -65,13 +55,12 @@ def _of(fn: Function, repeated: bool) -> Iterator[Exchange]:
 def _told(op: Collective, repeated: bool) -> Exchange:
     mesh, types = op.among, tuple(x.type for x in op.xs)
     bytes_ = sum_of(map(size_in_bytes, types))
-    kind = KINDS.get(type(op), "permute")
-    time = seconds(mesh, kind, bytes_, op.axes)
+    time = seconds(mesh, op.kind, bytes_, op.axes)
     return Exchange(
         op.name,
         op.axes,
         types,
-        sent(mesh, kind, bytes_, op.axes),
+        sent(mesh, op.kind, bytes_, op.axes),
         time,
         op.origin,
         op.asked,
@@ -79,14 +68,6 @@ def _told(op: Collective, repeated: bool) -> Exchange:
     )
 
 
-def sent(mesh: Mesh, kind: str, size: Dim, axes: tuple[str, ...]) -> Dim:
-    """The bytes that each rank sends of local arrays of so many, by rings."""
-    count = mesh.count(axes)
-    if isinstance(size, Expr):
-        size = typical(size)
-    share = {
-        "reduce": 2 * size * (count - 1) // count,
-        "gather": size * (count - 1),
-        "permute": size * (count > 1),
-    }
-    return share.get(kind, size * (count - 1) // count)
+def sent(mesh: Mesh, kind: str, size: Dim, axes: tuple[str, ...]) -> int:
+    """The bytes that each rank sends of local arrays of so many; of open sizes, of typical ones."""
+    return round(exchange(kind, typical(size), mesh.count(axes), 0.0, 1.0))

@@ -7,31 +7,27 @@ says what each gets, by its index along them. Sums are folded in the order of ra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
 from dlvm.base.errors import IRError, ShapeError
-from dlvm.ir import I64, Array, Dim, Op, TensorType, Value, literal
+from dlvm.ir import I64, Array, Builder, Dim, Op, Param, TensorType, Value, dtype_of, literal
 from dlvm.ir.sharding import ranks
 from dlvm.ir.sharding.mesh import Mesh
 from dlvm.ir.sharding.pieces import part
 from dlvm.ops.arrays.indexing import Gather
 from dlvm.ops.arrays.sums import Broadcast
+from dlvm.ops.elements.elementwise import Add, Maximum, Minimum, Mul
 from dlvm.ops.elements.logic import Less, Select
 from dlvm.ops.families import wide
 from dlvm.ops.literals import Constant, DimSize, Iota
 
 Pieces = tuple[Array, ...]
-JOINS: dict[str, Callable[[Array, Array], Array]] = {
-    "add": np.add,
-    "mul": np.multiply,
-    "max": np.maximum,
-    "min": np.minimum,
-}
-"""How what ranks have is joined, by the words of folds."""
+WORDS: dict[str, Any] = {"add": Add, "mul": Mul, "max": Maximum, "min": Minimum}
+"""The operation by which what ranks have is joined, for each word of a fold."""
 
 
 class Ranked(Op):
@@ -167,9 +163,10 @@ class MaskShard(_Own):
     def of_index(self, index: int, *operands: Array) -> Array:
         x, fill = operands
         local = x.shape[self.axis]
-        positions = np.arange(local) + index * local
-        keep = (positions < int(self.full)).reshape([-1] + [1] * (x.ndim - 1 - self.axis))
-        return np.where(keep, x, fill)
+        count = min(local, max(0, int(self.full) - index * local))
+        out = x.copy()
+        out[(slice(None),) * self.axis + (slice(count, None),)] = fill
+        return out
 
     def lowering(self) -> Value:
         """A choice by positions."""
@@ -182,6 +179,8 @@ class Collective(Ranked):
     """What ranks exchange: ``xs`` of each, several at once."""
 
     asks_python: ClassVar[bool] = True
+    kind: ClassVar[str] = "permute"
+    """What it costs; see ``dlvm.cost.exchange``."""
     xs: tuple[Value, ...]
 
     def reference(self, *operands: Array) -> Any:
@@ -206,23 +205,28 @@ class Collective(Ranked):
 
 def joined(xs: Sequence[Array], word: str) -> Array:
     """The fold of arrays, in order; halves are folded in f32 and rounded once."""
-    total = wide(xs[0])
+    first, *others = map(wide, xs)
+    dtype = dtype_of(first)
+    assert dtype is not None
+    with Builder():  # so that no body that is being written gets it
+        join = WORDS[word](*(Param(TensorType(dtype, first.shape)) for _ in "ab"))
     with np.errstate(all="ignore"):
-        for x in xs[1:]:
-            total = JOINS[word](total, wide(x))
-    return total.astype(xs[0].dtype)
+        for x in others:
+            first = np.asarray(join.reference(first, x))
+    return first.astype(xs[0].dtype)
 
 
 class AllReduce(Collective):
     """The fold of ``xs`` of all ranks, in their order, by ``word``: add, mul, max or min."""
 
     name = "all_reduce"
+    kind = "reduce"
     word: str = "add"
 
     def given(self, i: int, t: TensorType) -> TensorType:
         """The same type."""
-        if self.word not in JOINS:
-            raise IRError(f"{self.name}: expected one of {', '.join(JOINS)}, found {self.word!r}")
+        if self.word not in WORDS:
+            raise IRError(f"{self.name}: expected one of {', '.join(WORDS)}, found {self.word!r}")
         return t
 
     def meet(self, i: int, xs: Sequence[Array]) -> Sequence[Array]:
@@ -233,6 +237,7 @@ class AllGather(Collective):
     """The whole of which each rank has a piece along ``dims``, of sizes ``full``."""
 
     name = "all_gather"
+    kind = "gather"
     dims: tuple[int, ...]
     full: tuple[Dim, ...]
 
@@ -249,6 +254,7 @@ class ReduceScatter(Collective):
     """The piece along ``dims`` of the fold of ``xs`` of all ranks, in their order."""
 
     name = "reduce_scatter"
+    kind = "scatter"
     dims: tuple[int, ...]
     word: str = "add"
 
@@ -267,6 +273,7 @@ class AllToAll(Collective):
     """Pieces along ``gathered`` axes, of sizes ``full``, become pieces along ``cut`` axes."""
 
     name = "all_to_all"
+    kind = "all_to_all"
     gathered: tuple[int, ...]
     cut: tuple[int, ...]
     full: tuple[Dim, ...]
