@@ -107,7 +107,7 @@ def test_any_text_may_be_a_label(label: str):
         Print(x, label)
         return [x]
 
-    assert reread(module_of(x, build=build)).main.ops[0].attributes == {"label": label}
+    assert reread(module_of(x, build=build)).main.ops[0].attributes["label"] == label
 
 
 @given(st.lists(st.one_of(st.text(max_size=4), st.sampled_from(["0", "x", "x_0", "a.b", "arg0"]))))
