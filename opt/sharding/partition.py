@@ -37,7 +37,10 @@ def partition(module: Module) -> Module:
     """
     mesh, module = current(), keep_reachable.run(module)
     written = [
-        _Writer(mesh).function(fn, tuple(map(sharding_of, fn.results))) for fn in module.functions
+        _Writer(mesh).function(
+            fn, *([sharding_of(v) for v in vs] for vs in (fn.results, fn.params))
+        )
+        for fn in module.functions
     ]
     main, *others = written
     return Module((_closed(main, module.main), *others)).map(packed)
@@ -73,12 +76,13 @@ class _Writer:
         self.mesh = mesh
         self.env: dict[Value, _Local] = {}
 
-    def function(self, fn: Function, results: Sequence[Sharding]) -> Function:
-        """The function on pieces, which gives its results in these shardings."""
+    def function(
+        self, fn: Function, results: Sequence[Sharding], given: Sequence[Sharding]
+    ) -> Function:
+        """The function on pieces, whose parameters and results have these shardings."""
         params: list[Param] = []
         with (builder := Builder()):
-            for p in fn.params:
-                found = sharding_of(p)
+            for p, found in zip(fn.params, given, strict=True):
                 shape = self.mesh.locally(p.type.shape, found)
                 params.append(Param(p.type.with_shape(shape), p.name, p.donated, p.origin))
                 self.env[p] = _Local(p.type, params[-1], found)
@@ -86,8 +90,8 @@ class _Writer:
                 builder.origin = op.origin
                 self._operation(op)
             builder.origin = None
-            given = tuple(self._in(r, s) for r, s in zip(fn.results, results, strict=True))
-        return Function(fn.name, tuple(params), tuple(builder.ops), given)
+            out = tuple(self._in(r, s) for r, s in zip(fn.results, results, strict=True))
+        return Function(fn.name, tuple(params), tuple(builder.ops), out)
 
     # -- values ----------------------------------------------------------------------------------
 
@@ -127,14 +131,14 @@ class _Writer:
         given: list[Value] = []
         seen = range(*op.seen.indices(len(op.operands)))
         first, last = op.carries, op.carries + op.slices
-        (body, *_) = op.giving
+        (body, *_) = op.giving  # the parameters of others may lie elsewhere, where axes compete
+        inside = [sharding_of(v) for v in (*op.results[:first], *body.params[first:])]
         for i, value in enumerate(op.operands):
             if i not in seen:
                 given.append(self._whole(value))
                 continue
             j = i - seen.start
-            inside = sharding_of(body.params[j])
-            given.append(self._in(value, ((), *inside) if first <= j < last else inside))
+            given.append(self._in(value, ((), *inside[j]) if first <= j < last else inside[j]))
         stacked = bool(op.dataflow.length)
         results = [
             s[1:] if stacked and i >= op.carries else s
@@ -142,7 +146,7 @@ class _Writer:
         ]
         bodies = op.dataflow.bodies
         regions = {
-            name: _Writer(self.mesh).function(region, results if name in bodies else [()])
+            name: _Writer(self.mesh).function(region, results if name in bodies else [()], inside)
             for name, region in op.regions.items()
         }
         new = op.rebuild(given, **regions)
