@@ -1,7 +1,7 @@
 """Runs the program of each rank on simulated ranks, and compares it with one device.
 
-What lies beyond the end of an array in the memory of a rank is NaN (or 7 in integers), so that a
-result which depends on it shows.
+What lies beyond the end of an array in the memory of a rank is NaN (or 7 in integers), also where
+zeros are promised, so that a result which depends on it shows.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -19,10 +20,11 @@ from dlvm.ir import Array, Builder, Function, Module, Param, Value, parse
 from dlvm.ir.interpret import Interpreter, deep_enough
 from dlvm.ir.rewrite import Env, mapped
 from dlvm.ir.sharding.mesh import Mesh, Sharding, on
-from dlvm.ir.sharding.pieces import piece_of, whole
+from dlvm.ir.sharding.pieces import part, piece_of, whole
 from dlvm.ir.sharding.ranks import World
 from dlvm.ir.unify import unify
 from dlvm.ops import Shard
+from dlvm.ops.flow import collectives
 from dlvm.ops.flow.collectives import Collective
 from dlvm.opt.sharding.partition import partition
 from dlvm.opt.sharding.propagation import propagate_shardings, sharding_of
@@ -74,7 +76,8 @@ class Ranks:
             with np.errstate(all="ignore"), deep_enough():
                 return Interpreter(self.local).enter(self.local.main.name, [*given, *sizes])
 
-        return World(self.mesh).run(work)
+        with mock.patch.object(collectives, "part", spoilt):
+            return World(self.mesh).run(work)
 
     def whole(self, arrays: Sequence[Array], want: Sequence[Array]) -> list[Array]:
         """The results of all ranks together; each rank that holds the same piece must agree."""
@@ -118,6 +121,11 @@ class Ranks:
 def tail(x: Array) -> Any:
     """What lies beyond the end of an array."""
     return 7 if x.dtype.kind in "iu" else True if x.dtype.kind == "b" else np.nan
+
+
+def spoilt(x: Array, axis: int, index: int, size: int) -> Array:
+    """The part of an array that an exchange gives a rank, with what may lie beyond its end."""
+    return part(x, axis, index, size, tail(x))
 
 
 def assert_as_on_one_device(ranks: Ranks, arrays: Sequence[Array], want: Sequence[Array]) -> None:
