@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from dlvm.ir import Op
-from dlvm.ops.flow import collectives as ranked
-from dlvm.ops.literals import Constant
+from dlvm.ops.flow.collectives import Ranked
 
 from .drafts import Draft
 from .families import places
@@ -17,24 +16,17 @@ from .families import places
 MESH = "data=1"
 
 
-@places(ranked.Ranked)
+@places(Ranked)
 def _ranked(d: Draft, cls: Any) -> Op:
     """Of one rank, so every piece is the whole."""
-    one, x = (("data",), MESH), d.value(rank=1)
+    x = d.value(rank=1)
     axis = d.integer(0, x.type.rank - 1)
-    full = x.shape[axis]
-    if cls is ranked.RankIndex:
-        return cls(*one)
-    if cls is ranked.ShardOf:
-        return cls(*one, axis, x)
-    if cls is ranked.MaskShard:
-        return cls(*one, axis, x, Constant(d.array(x.type.with_shape(()))), full)
+    names = {spec.name for spec in cls.layout}
     xs = tuple(d.like(x.type) for _ in range(d.integer(1, 2)))
-    per_operand: dict[type[Op], tuple[Any, ...]] = {
-        ranked.AllReduce: (d.choose(("add", "mul", "max", "min")),),
-        ranked.AllGather: ((axis,) * len(xs), (full,) * len(xs)),
-        ranked.ReduceScatter: ((axis,) * len(xs), "max"),
-        ranked.AllToAll: ((axis,) * len(xs), (axis,) * len(xs), (full,) * len(xs)),
-        ranked.PermuteRanks: ((0,),),
-    }
-    return cls(*one, xs, *per_operand[cls])
+    each = len(xs) if "xs" in names else 1
+    values: dict[str, Any] = {"axes": ("data",), "mesh": MESH, "sources": (0,)}
+    values |= {"x": x, "axis": axis, "xs": xs, "word": d.choose(("add", "mul", "max", "min"))}
+    values |= dict.fromkeys(("dims", "gathered", "cut"), (axis,) * each)
+    values["full"] = (x.shape[axis],) * each if "xs" in names else x.shape[axis]
+    values["fill"] = d.fresh(x.type.with_shape(())) if "fill" in names else None
+    return cls(**{name: values[name] for name in names})

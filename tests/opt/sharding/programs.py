@@ -282,7 +282,7 @@ def _whole_numbers(d: Draft) -> None:
     d.whole.append(j % 17 if d.dice.random() < 0.7 else j + j.sum() - j.max())
 
 
-@_step(8)
+@_step(7)
 def _solved(d: Draft) -> None:
     a = d.value(2, lambda v: isinstance(v.shape[-1], int) and isinstance(v.shape[-2], int))
     if a is not None:
@@ -304,7 +304,7 @@ def _switched(d: Draft) -> None:
     d.give(dlvm.switch(i.sum() % 3, ways, a))
 
 
-@_step(6)
+@_step(7)
 def _repeated(d: Draft) -> None:
     a = d.value(2)
     n = a.shape[-1]
@@ -313,7 +313,7 @@ def _repeated(d: Draft) -> None:
     d.give(dlvm.fori_loop(0, 3, lambda k, v: dlvm.tanh(v @ w + v if turn else v * 0.5), a))
 
 
-@_step(5)
+@_step(6)
 def _scanned(d: Draft) -> None:
     a = d.value(2)
     start = dlvm.zeros(a.shape[1:])
