@@ -183,9 +183,9 @@ class MaskShard(_Own):
 
     def of_index(self, index: int, *operands: Array) -> Array:
         x, fill = operands
-        local = x.shape[self.axis]
-        positions: Array = np.arange(local) + index * local
-        keep: Array = (positions < int(self.full)).reshape([-1] + [1] * (x.ndim - 1 - self.axis))
+        local: int = x.shape[self.axis]
+        positions = np.arange(local) + index * local
+        keep = (positions < int(self.full)).reshape([-1] + [1] * (x.ndim - 1 - self.axis))
         return np.where(keep, x, fill)
 
     def lowering(self) -> Value:

@@ -282,11 +282,12 @@ def _whole_numbers(d: Draft) -> None:
     d.whole.append(j % 17 if d.dice.random() < 0.7 else j + j.sum() - j.max())
 
 
-@_step(7)
+@_step(8)
 def _solved(d: Draft) -> None:
     a = d.value(2, lambda v: isinstance(v.shape[-1], int) and isinstance(v.shape[-2], int))
     if a is not None:
         square = a @ dlvm.matrix_transpose(a) + 4 * dlvm.eye(a.shape[-2])
+        d.give(dlvm.linalg.cholesky(square))
         d.give(dlvm.linalg.solve(square, a))
 
 
@@ -304,7 +305,7 @@ def _switched(d: Draft) -> None:
     d.give(dlvm.switch(i.sum() % 3, ways, a))
 
 
-@_step(7)
+@_step(9)
 def _repeated(d: Draft) -> None:
     a = d.value(2)
     n = a.shape[-1]
@@ -313,7 +314,7 @@ def _repeated(d: Draft) -> None:
     d.give(dlvm.fori_loop(0, 3, lambda k, v: dlvm.tanh(v @ w + v if turn else v * 0.5), a))
 
 
-@_step(6)
+@_step(8)
 def _scanned(d: Draft) -> None:
     a = d.value(2)
     start = dlvm.zeros(a.shape[1:])
@@ -349,13 +350,15 @@ def program(
     return module, arrays, module.run(module.main.name, *arrays)
 
 
-def drawn(seed: int, shapes: Sequence[str] = SHAPES, sizes: tuple[int, ...] = SIZES) -> Drawn:
-    """What a seed says: several in a row annotate the same program."""
+def drawn(
+    seed: int, shapes: Sequence[str] = SHAPES, sizes: tuple[int, ...] = SIZES, most: int = 5
+) -> Drawn:
+    """What a seed says, with fewer than ``most`` annotations: several annotate one program."""
     module, arrays, want = program(seed // EACH, sizes)
     rng = Random(f"annotations {seed}")
     mesh = Mesh.named(rng.choice(shapes))
     known = sites(module)
-    chosen = rng.sample(known, min(len(known), rng.randrange(1, 5)))
+    chosen = rng.sample(known, min(len(known), rng.randrange(1, most)))
     marks = {v: random_spec(v.type.rank, mesh, rng) for v in chosen}
     return Drawn(module, arrays, want, mesh, params_lie(module, mesh, rng, 0.3), marks)
 

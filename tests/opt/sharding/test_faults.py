@@ -11,7 +11,7 @@ import pytest
 
 from dlvm import ops
 from dlvm.base.errors import DlvmError
-from dlvm.ir import Array
+from dlvm.ir import Array, Op
 from dlvm.ir.sharding.factors import Factors, all_of
 from dlvm.ops.arrays.indexing import Scatter
 from dlvm.ops.flow import collectives as ranked
@@ -19,17 +19,26 @@ from dlvm.opt.sharding import moves, packing, partition
 
 from .programs import SHAPES, drawn
 from .simulated import assert_as_on_one_device
+from .test_rules import compared, programs
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 MOST = 60
-FAULTS: dict[str, tuple[Plant, Sequence[str]]] = {}
+FAULTS: dict[str, tuple[Plant, Callable[[int], None]]] = {}
 
 
-def fault(*shapes: str) -> Callable[[Plant], Plant]:
-    """Register a fault, and the meshes on which it may show."""
+def fault(*shapes: str, alone: type[Op] | None = None) -> Callable[[Plant], Plant]:
+    """Register a fault, and what sees it: programs on these meshes, or an operation alone."""
+
+    def whole(seed: int) -> None:
+        program = drawn(seed, shapes or SHAPES, most=16)
+        assert_as_on_one_device(program.ranks(), program.arrays, program.want)
+
+    def single(seed: int) -> None:
+        for rng, program in programs(alone or Op, [seed]):
+            compared(rng, program)
 
     def register(plant: Plant) -> Plant:
-        FAULTS[plant.__name__] = (plant, shapes or SHAPES)
+        FAULTS[plant.__name__] = (plant, single if alone else whole)
         return plant
 
     return register
@@ -92,7 +101,7 @@ def what_is_gathered_is_not_cut_to_its_size(m: pytest.MonkeyPatch) -> None:
     m.setattr(ranked.AllGather, "meet", meet)
 
 
-@fault("a=2", "a=3", "a=2,b=2")
+@fault(alone=ops.Reshape)
 def reshaped_axes_are_cut_though_uneven(m: pytest.MonkeyPatch) -> None:
     changed(ops.Reshape, even=frozenset[int]())(m)
 
@@ -136,7 +145,7 @@ def indices_beyond_the_end_are_not_cleared(m: pytest.MonkeyPatch) -> None:
     changed(Scatter, cleared=())(m)
 
 
-@fault()
+@fault(alone=ops.LogSumExp)
 def what_is_folded_is_filled_with_zeros(m: pytest.MonkeyPatch) -> None:
     own = ops.Reduction.factors
 
@@ -164,12 +173,11 @@ def the_last_element_is_masked(m: pytest.MonkeyPatch) -> None:
     m.setattr(ranked.MaskShard, "of_index", of_index)
 
 
-def seen_after(shapes: Sequence[str]) -> int | None:
+def seen_after(judge: Callable[[int], None]) -> int | None:
     """How many programs it takes until one does not give what one device gives."""
     for seed in range(MOST):
-        program = drawn(seed, shapes)
         try:
-            assert_as_on_one_device(program.ranks(), program.arrays, program.want)
+            judge(seed)
         except (AssertionError, DlvmError, ValueError):
             return seed + 1
     return None
@@ -177,6 +185,12 @@ def seen_after(shapes: Sequence[str]) -> int | None:
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_it_is_seen(name: str, monkeypatch: pytest.MonkeyPatch):
-    plant, shapes = FAULTS[name]
+    plant, judge = FAULTS[name]
     plant(monkeypatch)
-    assert seen_after(shapes)
+    assert seen_after(judge)
+
+
+@pytest.mark.parametrize("cls", [ops.Reshape, ops.LogSumExp])
+def test_without_a_fault_nothing_is_seen(cls: type[Op]):
+    for rng, program in programs(cls, range(MOST)):
+        compared(rng, program)
