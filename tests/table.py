@@ -11,19 +11,24 @@ import contextlib
 import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from dlvm.ad import expand
 from dlvm.gen.build import build
 from dlvm.ir import BOOL, F64, I64, OPS, Declaration, Module, Op, parse
+from dlvm.ir.sharding.mesh import Mesh
+from dlvm.ir.sharding.ranks import World
 from dlvm.ir.sizes import dims
 from dlvm.ops import Add, Creation, Mul, Neg, Tanh
+from dlvm.ops.flow.collectives import Ranked
 from dlvm.opt.pipelines import DEFAULT
 from dlvm.passes import run
 from dlvm.testing.drawing.dice import Seeded
 from dlvm.testing.drawing.drafts import Draft
 from dlvm.testing.drawing.random_programs import Program, of_one
+from dlvm.testing.drawing.ranked_families import MESH
 from tests.ad.building import assert_adjoint, derivatives, draw, floats
 
 ENOUGH = 4
@@ -160,6 +165,8 @@ class Cell:
 
 def reason_for_none(cls: type[Op], column: str) -> str:
     """Why a column means nothing for an operation."""
+    if column == "batched" and issubclass(cls, Ranked):
+        return cls.nondifferentiable
     if column in DERIVATIVES and issubclass(cls, Creation):
         return "it has no operands"
     return cls.nondifferentiable if column in DERIVATIVES else ""
@@ -174,10 +181,18 @@ def cell(cls: type[Op], column: str) -> Cell:
         tried += 1
         try:
             with contextlib.redirect_stdout(io.StringIO()):
-                COLUMNS[column](program)
+                on_a_rank(cls, partial(COLUMNS[column], program))
         except Exception as error:
             return Cell("NO", f"{type(error).__name__}: {str(error).strip().splitlines()[0]}")
     return Cell("yes") if tried else Cell("NO", "no random program holds it")
+
+
+def on_a_rank(cls: type[Op], claim: Callable[[], None]) -> None:
+    """Try a claim; what depends on ranks is run by the only rank of a mesh."""
+    if issubclass(cls, Ranked):
+        World(Mesh.named(MESH)).run(lambda _: claim())
+    else:
+        claim()
 
 
 def table() -> dict[str, dict[str, Cell]]:

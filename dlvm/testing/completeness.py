@@ -15,8 +15,10 @@ from dlvm.ops import (
     Running,
     Structured,
 )
+from dlvm.ops.flow.collectives import Ranked
 
 from .drawing import control_families as control_families
+from .drawing import ranked_families as ranked_families
 from .drawing.families import placing_of
 
 PARTS: dict[type[Op], dict[str, str]] = {
@@ -85,12 +87,12 @@ def _compiled(cls: type[Op]) -> Iterator[str]:
         if issubclass(cls, family):
             yield from (said for n, said in parts.items() if getattr(cls, n) is getattr(family, n))
             return
-    if cls.asks_python:
+    if cls.asks_python and not issubclass(cls, Ranked):
         yield "lowering(self): the result in other operations; without it machine code asks Python"
 
 
 def _tried(cls: type[Op]) -> Iterator[str]:
-    elsewhere = issubclass(cls, Control | Structured | Creation | Effect | IndexMap)
+    elsewhere = issubclass(cls, Control | Structured | Creation | Effect | IndexMap | Ranked)
     if cls.batched is Op.batched and not elsewhere:
         yield "batched(self, size): the attributes that change if operands get a new first axis"
     if placing_of(cls) is None:

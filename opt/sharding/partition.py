@@ -35,7 +35,10 @@ def partition(module: Module) -> Module:
     """
     mesh, module = current(), keep_reachable.run(module)
     written = [
-        _Writer(mesh).function(fn, tuple(map(sharding_of, fn.results))) for fn in module.functions
+        _Writer(mesh).function(
+            fn, *([sharding_of(v) for v in vs] for vs in (fn.results, fn.params))
+        )
+        for fn in module.functions
     ]
     main, *others = written
     return Module((_closed(main, module.main), *others)).map(packed)
@@ -61,12 +64,13 @@ class _Writer:
         self.mesh = mesh
         self.values = Values(mesh)
 
-    def function(self, fn: Function, results: Sequence[Sharding]) -> Function:
-        """The function on pieces, which gives its results in these shardings."""
+    def function(
+        self, fn: Function, results: Sequence[Sharding], given: Sequence[Sharding]
+    ) -> Function:
+        """The function on pieces, whose parameters and results have these shardings."""
         params: list[Param] = []
         with (builder := Builder()):
-            for p in fn.params:
-                found = sharding_of(p)
+            for p, found in zip(fn.params, given, strict=True):
                 shape = self.mesh.locally(p.type.shape, found)
                 params.append(Param(p.type.with_shape(shape), p.name, p.donated, p.origin))
                 self.values.env[p] = Local(p.type, params[-1], found)
@@ -77,8 +81,8 @@ class _Writer:
                     if isinstance(new, Ranked):
                         new.asked = _reason(op, new.axes)
             builder.origin = None
-            given = tuple(self.values.at(r, s) for r, s in zip(fn.results, results, strict=True))
-        return Function(fn.name, tuple(params), tuple(builder.ops), given)
+            out = tuple(self.values.at(r, s) for r, s in zip(fn.results, results, strict=True))
+        return Function(fn.name, tuple(params), tuple(builder.ops), out)
 
     # -- operations ------------------------------------------------------------------------------
 
@@ -100,14 +104,16 @@ class _Writer:
         given: list[Value] = []
         seen = range(*op.seen.indices(len(op.operands)))
         first, last = op.carries, op.carries + op.slices
-        (body, *_) = op.giving
+        (body, *_) = op.giving  # the parameters of others may lie elsewhere, where axes compete
+        inside = [sharding_of(v) for v in (*op.results[:first], *body.params[first:])]
         for i, value in enumerate(op.operands):
             if i not in seen:
                 given.append(self.values.whole(value))
                 continue
             j = i - seen.start
-            inside = sharding_of(body.params[j])
-            given.append(self.values.at(value, ((), *inside) if first <= j < last else inside))
+            given.append(
+                self.values.at(value, ((), *inside[j]) if first <= j < last else inside[j])
+            )
         stacked = bool(op.dataflow.length)
         results = [
             s[1:] if stacked and i >= op.carries else s
@@ -115,7 +121,7 @@ class _Writer:
         ]
         bodies = op.dataflow.bodies
         regions = {
-            name: _Writer(self.mesh).function(region, results if name in bodies else [()])
+            name: _Writer(self.mesh).function(region, results if name in bodies else [()], inside)
             for name, region in op.regions.items()
         }
         new = op.rebuild(given, **regions)

@@ -2,7 +2,8 @@
 
 Each rank runs the same program. At an exchange the ranks of a group wait for one another, and the
 last one to come computes the results of all, from the pieces in the order of the group: so results
-depend on no timing. A rank that ends with an error ends all others.
+depend on no timing. A rank that ends with an error ends all others, and so does waiting for one
+that does not come.
 """
 
 from __future__ import annotations
@@ -31,8 +32,11 @@ class Exchanged(Protocol):
         ...
 
 
-class Abandoned(Exception):
-    """Raised in a rank that waits for one that has ended with an error."""
+class Abandoned(BaseException):
+    """Raised in a rank that waits for one that has ended with an error.
+
+    No ``Exception``, so that nothing on the way out takes it for an error of its own.
+    """
 
 
 class Meeting:
@@ -51,6 +55,8 @@ class World:
         self._changed = threading.Condition()
         self._meetings: dict[tuple[int, ...], Meeting] = {}
         self._error: BaseException | None = None
+        self._running = mesh.size
+        self._waiting = 0
 
     def exchange(self, op: Exchanged, rank: int, xs: Pieces) -> Pieces:
         """What this rank gets of an exchange with the ranks of its group."""
@@ -60,6 +66,9 @@ class World:
             meeting.came[rank] = (op, xs)
             if len(meeting.came) == len(group):
                 self._meet(meeting, group)
+            else:
+                self._waiting += 1
+                self._check_anyone_runs()
             while rank not in meeting.given:
                 self._wait()
             return meeting.given[rank]
@@ -72,7 +81,17 @@ class World:
         given = op.reference_of_ranks([meeting.came[r][1] for r in group])
         meeting.given.update(zip(group, given, strict=True))
         del self._meetings[group]
+        self._waiting -= len(group) - 1
         self._changed.notify_all()
+
+    def _check_anyone_runs(self) -> None:
+        if self._error is None and 0 < self._running == self._waiting:
+            waiting = (
+                f"{', '.join(f'rank {r} in {type(op).__name__}' for r, (op, _) in m.came.items())}"
+                for m in self._meetings.values()
+            )
+            self._error = IRError(f"ranks wait for others that never come: {'; '.join(waiting)}")
+            self._changed.notify_all()
 
     def _wait(self) -> None:
         if self._error is None:
@@ -92,10 +111,13 @@ class World:
             except BaseException as error:  # raised again below
                 errors[rank] = error
                 with self._changed:
-                    self._error = error
+                    self._error = self._error or error
                     self._changed.notify_all()
             finally:
                 _place.world = None
+                with self._changed:
+                    self._running -= 1
+                    self._check_anyone_runs()
 
         contexts = [contextvars.copy_context() for _ in range(self.mesh.size)]
         threads = [threading.Thread(target=c.run, args=(one, r)) for r, c in enumerate(contexts)]
@@ -106,6 +128,8 @@ class World:
         for _, error in sorted(errors.items()):
             if not isinstance(error, Abandoned):
                 raise error
+        if self._error is not None:
+            raise self._error
         return [found[r] for r in range(self.mesh.size)]
 
 

@@ -49,15 +49,31 @@ class Ranked(Op):
         """How many ranks there are along the axes."""
         return self.among.count(self.axes)
 
+    def check_axes(self) -> None:
+        """Demand axes of the mesh, each once."""
+        if sorted(self.axes) != sorted({*self.axes} & self.among.sizes.keys()):
+            said = f"{self.name}: expected axes of the mesh {self.mesh}, each once"
+            raise ShapeError(f"{said}, found {self.axes}")
+
     def reference_of_ranks(self, pieces: Sequence[Pieces]) -> Sequence[Pieces]:
         """What each rank gets, from what each gives, both by their index along the axes."""
         raise IRError(f"{self.name} does not say what ranks get")
 
     def placed(self, t: TensorType, axis: int, size: Dim) -> TensorType:
         """The type with another size of an axis."""
+        self.along(t, axis)
+        return t.with_shape((*t.shape[:axis], size, *t.shape[axis + 1 :]))
+
+    def along(self, t: TensorType, axis: int) -> Dim:
+        """The size of an axis, which must be one."""
         if not 0 <= axis < t.rank:
             raise ShapeError(f"{self.name}: axis {axis} does not fit {t}")
-        return t.with_shape((*t.shape[:axis], size, *t.shape[axis + 1 :]))
+        return t.shape[axis]
+
+    def piece(self, t: TensorType, axis: int) -> TensorType:
+        """The type of a piece along an axis."""
+        self.check_axes()
+        return self.placed(t, axis, self.among.local(self.along(t, axis), self.axes))
 
 
 class RankIndex(Ranked):
@@ -70,6 +86,7 @@ class RankIndex(Ranked):
 
     def infer(self) -> TensorType:
         """A scalar."""
+        self.check_axes()
         return TensorType(I64)
 
     def reference(self, *operands: Array) -> Any:
@@ -124,8 +141,7 @@ class ShardOf(_Own):
 
     def infer(self) -> TensorType:
         """The size of a piece."""
-        size = self.among.local(self.x.shape[self.axis], self.axes)
-        return self.placed(self.x.type, self.axis, size)
+        return self.piece(self.x.type, self.axis)
 
     def of_index(self, index: int, *operands: Array) -> Array:
         size = self.among.local(operands[0].shape[self.axis], self.axes)
@@ -155,6 +171,7 @@ class MaskShard(_Own):
             raise ShapeError(
                 f"mask_shard: expected a scalar as {self.x.type}, found {self.fill.type}"
             )
+        self.check_axes()
         local = self.among.local(self.full, self.axes)
         if self.placed(self.x.type, self.axis, local) != self.x.type:
             raise ShapeError(f"mask_shard: pieces of {self.full} have {local}, found {self.x.type}")
@@ -188,6 +205,10 @@ class Collective(Ranked):
 
     def infer(self) -> tuple[TensorType, ...]:
         """A result for each operand."""
+        named = [f for f in ("dims", "full", "gathered", "cut") if f in self.attributes]
+        self.check_axes()
+        if any(len(getattr(self, f)) != len(self.xs) for f in named):
+            raise ShapeError(f"{self.name}: expected {' and '.join(named)} for each operand")
         return tuple(self.given(i, x.type) for i, x in enumerate(self.xs))
 
     def given(self, i: int, t: TensorType) -> TensorType:
@@ -260,8 +281,7 @@ class ReduceScatter(Collective):
 
     def given(self, i: int, t: TensorType) -> TensorType:
         """The size of a piece."""
-        local = self.among.local(t.shape[self.dims[i]], self.axes)
-        return self.placed(t, self.dims[i], local)
+        return self.piece(t, self.dims[i])
 
     def meet(self, i: int, xs: Sequence[Array]) -> Sequence[Array]:
         axis, total = self.dims[i], joined(xs, self.word)
@@ -280,8 +300,7 @@ class AllToAll(Collective):
 
     def given(self, i: int, t: TensorType) -> TensorType:
         """The whole of one axis, a piece of the other."""
-        local = self.among.local(t.shape[self.cut[i]], self.axes)
-        return self.placed(self.placed(t, self.gathered[i], self.full[i]), self.cut[i], local)
+        return self.piece(self.placed(t, self.gathered[i], self.full[i]), self.cut[i])
 
     def meet(self, i: int, xs: Sequence[Array]) -> Sequence[Array]:
         whole = np.concatenate(xs, self.gathered[i])

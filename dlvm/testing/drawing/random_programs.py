@@ -2,7 +2,7 @@
 
 ``random_program`` returns whole modules; ``classes``, ``dtypes``, ``symbolic`` narrow them.
 ``TRACED`` are the operations that users can write; ``EVERY`` adds those that only passes and
-derivatives make.
+derivatives make, but for what needs the ranks of a mesh.
 """
 
 from __future__ import annotations
@@ -38,13 +38,15 @@ from dlvm.ops import (
     Sum,
     Tanh,
 )
+from dlvm.ops.flow.collectives import Ranked
 
 from . import control_families as control_families
+from . import ranked_families as ranked_families
 from .dice import Dice, Seeded
 from .drafts import SIZES, Draft, moderate
 from .families import place, place_class
 
-EVERY = tuple(OPS.values())
+EVERY = tuple(c for c in OPS.values() if not issubclass(c, Ranked))
 TRACED = tuple(c for c in EVERY if not c.from_passes)
 STRAIGHT = tuple(c for c in TRACED if not issubclass(c, Control | Effect))
 FLOATS = (F32, F64, F16, BF16)
