@@ -701,7 +701,7 @@ def pow(x: Operand, y: Operand) -> Array:
 def power(x: Operand, y: Operand) -> Array:
     """``x ** y``; integers wrap, and a negative integer power is the whole part of ``1/x**-y``."""
 
-def print(*values: Any) -> Any:
+def print(*values: Any, ranks: builtins.bool = False) -> Any:
     """Writes values when the call reaches this line; a string is written before the"""
 
 def prod(x: Operand, axis: int | Sequence[int] | None = None, dtype: DTypeLike | None = None, out: None = None, keepdims: builtins.bool = False, initial: Operand | None = None, where: Operand | None = None) -> Array:
@@ -836,7 +836,7 @@ def tan(x: Operand, *, out: None = None) -> Array:
 def tanh(x: Operand, *, out: None = None) -> Array:
     """Hyperbolic tangent ``(e**x - e**-x) / (e**x + e**-x)``."""
 
-def tap(x: Any, name: str) -> Any:
+def tap(x: Any, name: str, *, ranks: builtins.bool = False) -> Any:
     """``x`` itself, which ``with dlvm.taps() as found:`` collects in ``found[name]``."""
 
 def tensordot(x: Operand, y: Operand, axes: Axis = 2) -> Array:

@@ -17,7 +17,10 @@ import dlvm
 from dlvm.compile import expand
 from dlvm.dsl.call.function import StagedFunction
 from dlvm.ir import OPS, Array, Module, Op
+from dlvm.ir.sharding.mesh import Mesh
+from dlvm.ir.sharding.ranks import World
 from dlvm.ir.text.printer import VERSION
+from dlvm.testing.drawing.ranked_families import MESH
 from tests.table import sample
 
 FOLDER = Path(__file__).parent / f"version_{VERSION}"
@@ -90,10 +93,14 @@ def path(name: str) -> Path:
 
 
 def run(module: Module, arrays: tuple[Array, ...] | list[Array]) -> list[Array]:
-    """The results of the interpreter, derivatives taken."""
-    with np.errstate(all="ignore"):
-        found = expand(module).run(module.main.name, *(np.array(a) for a in arrays))
-    return [np.asarray(x) for x in found]
+    """The results of the interpreter, derivatives taken, on a mesh of one rank."""
+
+    def one(_: int) -> list[Array]:
+        with np.errstate(all="ignore"):
+            found = expand(module).run(module.main.name, *(np.array(a) for a in arrays))
+        return [np.asarray(x) for x in found]
+
+    return World(Mesh.named(MESH)).run(one)[0]
 
 
 def plain(x: Array) -> Array:
