@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dlvm.base.errors import IRError, ShapeError
+from dlvm.base.errors import DTypeError, IRError, ShapeError
 from dlvm.ir import I64, Array, Builder, Dim, Op, Param, TensorType, Value, dtype_of, literal
 from dlvm.ir.sharding import ranks
 from dlvm.ir.sharding.mesh import Mesh
@@ -224,6 +224,14 @@ class Collective(Ranked):
         raise IRError(f"{self.name} does not say what ranks get")
 
 
+def check_word(op: Op, word: str, t: TensorType) -> None:
+    """Demand a word of a fold, and elements for which it is defined."""
+    if word not in WORDS:
+        raise IRError(f"{op.name}: expected one of {', '.join(WORDS)}, found {word!r}")
+    if t.dtype.kind not in WORDS[word].accepts:
+        raise DTypeError(f"{op.name}: {word} is not defined for {t}")
+
+
 def joined(xs: Sequence[Array], word: str) -> Array:
     """The fold of arrays, in order; halves are folded in f32 and rounded once."""
     first, *others = map(wide, xs)
@@ -246,8 +254,7 @@ class AllReduce(Collective):
 
     def given(self, i: int, t: TensorType) -> TensorType:
         """The same type."""
-        if self.word not in WORDS:
-            raise IRError(f"{self.name}: expected one of {', '.join(WORDS)}, found {self.word!r}")
+        check_word(self, self.word, t)
         return t
 
     def meet(self, i: int, xs: Sequence[Array]) -> Sequence[Array]:
@@ -281,6 +288,7 @@ class ReduceScatter(Collective):
 
     def given(self, i: int, t: TensorType) -> TensorType:
         """The size of a piece."""
+        check_word(self, self.word, t)
         return self.piece(t, self.dims[i])
 
     def meet(self, i: int, xs: Sequence[Array]) -> Sequence[Array]:

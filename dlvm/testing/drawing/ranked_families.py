@@ -19,9 +19,9 @@ MESH = "data=1"
 @places(Ranked)
 def _ranked(d: Draft, cls: Any) -> Op:
     """Of one rank, so every piece is the whole."""
-    x = d.value(rank=1)
-    axis = d.integer(0, x.type.rank - 1)
     names = {spec.name for spec in cls.layout}
+    x = d.value("iuf" if "word" in names else "biuf", rank=1)
+    axis = d.integer(0, x.type.rank - 1)
     xs = tuple(d.like(x.type) for _ in range(d.integer(1, 2)))
     each = len(xs) if "xs" in names else 1
     values: dict[str, Any] = {"axes": ("data",), "mesh": MESH, "sources": (0,)}

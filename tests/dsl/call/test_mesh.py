@@ -37,8 +37,10 @@ def heads(text: str) -> str:
 def test_a_sharded_argument_is_a_parameter_that_arrives_in_pieces() -> None:
     made = loss.compile(W, rows())
     wanted = "func @loss(%w: f64[2], %x: f64[6@data,2]) -> f64 {"
-    for stage in ("traced", "differentiated", "optimized", "kernels"):
+    for stage in ("traced", "differentiated", "optimized", "placed"):
         assert heads(made.text(stage)) == wanted
+    for stage in ("partitioned", "kernels"):
+        assert heads(made.text(stage)) == wanted.replace("6@data", "3")
     assert made.road.options.mesh == MESH.mesh and "mesh=data=2,part=2" in repr(made)
 
 
@@ -119,7 +121,7 @@ def test_transformations_have_the_mesh_of_their_function() -> None:
         return sum(op.name == "shard" for fn in module.functions for op in fn.ops)
 
     assert shards(dlvm.grad(loss).trace(W, rows())) == 1
-    assert "%x: f64[6@data,2])" in heads(dlvm.grad(loss).compile(W, rows()).text("kernels"))
+    assert "%x: f64[6@data,2])" in heads(dlvm.grad(loss).compile(W, rows()).text("placed"))
     assert shards(dlvm.vmap(loss, in_axes=(None, 0)).trace(W, X[None])) == 1
     assert dlvm.eval_shape(loss, W, rows()).shape == ()
     found, pullback = dlvm.vjp(loss, W, X)

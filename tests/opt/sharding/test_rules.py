@@ -39,7 +39,6 @@ from dlvm.ir.sharding.ranks import World
 from dlvm.ir.sizes.dims import symbol
 from dlvm.ops import Add, Constant, Mul, Neg, Tanh
 from dlvm.ops.flow.collectives import (
-    JOINS,
     AllGather,
     AllReduce,
     AllToAll,
@@ -143,7 +142,8 @@ def ranked(named: str, n: int, rng: Random) -> Iterator[tuple[Ranked, list[Any],
     given = [(c + (k == 0).astype(dtype), fill) for k, c in zip(kept, cut, strict=True)]
     yield MaskShard(*one, 1, local[0], scalar, n), given, [(m,) for m in masked]
     own = [(x + dtype(i), y.T * dtype(i)) for i in range(count)]
-    for word, join in JOINS.items():
+    joins = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+    for word, join in joins.items():
         wide = [[a.astype(np.float32) if dtype == np.float16 else a for a in o] for o in own]
         total = [functools.reduce(join, each).astype(dtype) for each in zip(*wide, strict=True)]
         xs = (whole, Param(typed(y.T), "y"))
