@@ -16,7 +16,7 @@ import re
 import sys
 import traceback
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from dlvm.dsl.trace.specs import Spec
 from dlvm.dsl.trace.trees import map_leaves
 from dlvm.ir import Dim, Module, parse
 from dlvm.ir.rewrite import resized, sizes_in
+from dlvm.ir.sharding.mesh import Mesh
 from dlvm.ir.sizes.dims import substitute, symbols
 
 from .models import is_model, model_named
@@ -119,7 +120,7 @@ def fixed_call(options: argparse.Namespace) -> tuple[Staged, Arguments] | None:
         if not isinstance(leaf, Spec):
             return leaf
         seen.update(s for d in leaf.shape for s in symbols(d))
-        return Spec(leaf.type.substitute(sizes))
+        return Spec(leaf.type.substitute(sizes), leaf.sharding)
 
     given = [map_leaves(fixed, x) for x in written.given]
     named = {name: map_leaves(fixed, x) for name, x in written.named.items()}
@@ -193,8 +194,12 @@ def road_named(options: argparse.Namespace) -> Road:
         _none_given(options.arguments)
         return Road(_fixed(module_named(options.program), options.size), Options(schedule=text))
     function, given = found
-    mode = function.source.options.numerics
-    return Road(function.trace(*given.given, **given.named), Options(numerics=mode, schedule=text))
+    own = function.source.options
+    mesh = own.mesh if (named := getattr(options, "mesh", None)) is None else Mesh.named(named)
+    if mesh is not own.mesh:
+        function = function.under(replace(own, mesh=mesh))
+    told = Options(numerics=own.numerics, schedule=text, mesh=mesh)
+    return Road(function.trace(*given.given, **given.named), told)
 
 
 def _fixed(module: Module, texts: Sequence[str]) -> Module:

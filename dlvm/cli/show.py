@@ -7,7 +7,7 @@ from typing import Any
 
 from dlvm import passes
 from dlvm.base.errors import did_you_mean
-from dlvm.compile import MODULES, STAGES, Road
+from dlvm.compile import MODULES, OF_A_MESH, STAGES, Road
 from dlvm.ir import Module
 from dlvm.ir.text.printer import printed
 
@@ -28,9 +28,15 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--stage",
         type=_stage,
-        default="traced",
         metavar="STAGE",
-        help=f"one of {', '.join(STAGES)} or all; default traced",
+        help=f"one of {', '.join(STAGES)} or all, with a mesh {' or '.join(OF_A_MESH)} as well; "
+        "default traced",
+    )
+    parser.add_argument(
+        "--mesh",
+        metavar="data=2,model=4",
+        help="compile for the ranks of this mesh, and print what they exchange; default: the one "
+        "of the function",
     )
     add_lines(parser)
     parser.add_argument(
@@ -50,8 +56,10 @@ def run(options: argparse.Namespace) -> int:
         return _laws(road.differentiated)
     if options.show_properties:
         return _properties(road.differentiated)
+    if options.mesh and options.stage is None:
+        return _exchanged(road, options.lines)
     if options.stage != "all":
-        print(program_text(_text(road, options.stage, options.lines)), end="")
+        print(program_text(_text(road, options.stage or "traced", options.lines)), end="")
         return 0
     for stage in STAGES:
         print(coloured(f"// ---- {stage}", "bold"))
@@ -74,7 +82,7 @@ def located(module: Module, lines: bool | None) -> str:
 
 
 def _stage(name: str) -> str:
-    known = (*STAGES, "ptx", "all")
+    known = (*STAGES, *OF_A_MESH, "ptx", "all")
     if name in known:
         return name
     meant = did_you_mean(name, known)
@@ -83,7 +91,18 @@ def _stage(name: str) -> str:
 
 def _text(road: Road, stage: str, lines: bool | None) -> str:
     """One stage as text; the first ones are modules, whose operations know their lines."""
-    return located(getattr(road, stage), lines) if stage in MODULES else road.text(stage)
+    if stage in MODULES or (stage in OF_A_MESH and road.options.mesh is not None):
+        return located(getattr(road, stage), lines)
+    return road.text(stage)
+
+
+def _exchanged(road: Road, lines: bool | None) -> int:
+    """Prints the program of each rank, then what ranks exchange, and the memory that each needs."""
+    from dlvm.opt.sharding.told import told
+
+    print(program_text(located(road.partitioned, lines)))
+    print(*told(road.partitioned, road.report.peak_bytes), sep="\n")
+    return 0
 
 
 def _laws(module: Module) -> int:

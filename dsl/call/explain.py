@@ -171,10 +171,10 @@ def _calls(made: Compiled) -> list[str]:
 
 
 def _exchanged(made: Compiled) -> Iterable[str]:
-    from dlvm.opt.sharding.told import exchanges
+    from dlvm.opt.sharding.told import told
 
-    yield f"on the mesh {made.road.options.mesh}: {made.road.report.peak_bytes} bytes of each rank"
-    yield from map(str, exchanges(made.road.partitioned))
+    yield f"on the mesh {made.road.options.mesh}:"
+    yield from told(made.road.partitioned, made.road.report.peak_bytes)
 
 
 def _donated(made: Compiled, donate: Collection[str]) -> list[str]:

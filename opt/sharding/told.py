@@ -43,6 +43,14 @@ def exchanges(module: Module) -> Iterator[Exchange]:
         yield from _of(fn, repeated=fn is not module.main)
 
 
+def told(module: Module, memory: Dim) -> Iterator[str]:
+    """Lines for whoever asks: the memory of each rank, then what ranks exchange."""
+    found = list(exchanges(module))
+    total = sum(e.sent for e in found)
+    yield f"each rank needs {memory} bytes and sends {total:,} in {len(found)} exchanges"
+    yield from map(str, found)
+
+
 def _of(fn: Function, repeated: bool) -> Iterator[Exchange]:
     for op in fn.ops:
         if isinstance(op, Collective):
