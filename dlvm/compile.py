@@ -73,11 +73,6 @@ class Options:
                 f"threads={threads!r}: expected a whole number of at least 1",
                 remedy="leave it out, and calls choose between one thread and every core",
             )
-        if self.mesh is not None and self.target != "host":
-            raise UserError(
-                f"mesh= with target={self.target!r}: the ranks of a mesh run on the host",
-                remedy="leave target= out",
-            )
 
     def said(self) -> str:
         """The options on which a program depends, besides its trace and processor; empty by

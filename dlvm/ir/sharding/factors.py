@@ -53,7 +53,7 @@ def stated(rule: str, name: str) -> Callable[[Any], Factors]:
     if len(sides) != 2 or not all(c.isalpha() or c in "*," for side in sides for c in side):
         raise IRError(
             f"the operation {name}: sharding={rule!r}: expected the axes of operands and results",
-            remedy='write letters for axes as in an einsum: sharding = "ij,jk->ik"',
+            remedy="name each axis by a letter, as for an einsum",
         )
     given, found = (
         tuple(tuple(None if c == "*" else ord(c) for c in places) for places in side.split(","))

@@ -27,6 +27,7 @@ OF_NO_KIND = {
     "path": "text, bytes or an object with a path, which is asked for it",
     **dict.fromkeys(("in_axes", "out_axes"), "a tree of axes, which is compared with a tree"),
     "args": "whatever a function of the user's takes",
+    **dict.fromkeys(("mesh", "names", "pieces"), "of a mesh, which is asked what it knows"),
     "dynamic": "a tree of truths",
     "fn": "a function, a method or a callable, which is asked what it is",
 }
