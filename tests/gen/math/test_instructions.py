@@ -19,7 +19,7 @@ from dlvm.ir import (
     TensorType,
 )
 from dlvm.ir.sizes.dims import symbol
-from dlvm.ops import Bitcast, Cast, Elementwise, Kernel, Neg, Polygamma, Select
+from dlvm.ops import Bitcast, Cast, Elementwise, Kernel, Neg, Polygamma, Select, Shard
 from tests.gen.compiled import Compiled, interpret
 from tests.gen.values import numbers, same_bits
 
@@ -44,6 +44,8 @@ def all_of(dtype, size=None):
                 [Bitcast(x, DTYPES[f"{kind}{dtype.bits}"]) for kind in "iu"]
             elif cls is Polygamma:
                 [Polygamma(x, order) for order in (1, 2)]
+            elif cls is Shard:
+                Shard(x, ("...",))
             elif cls is Select:
                 Select(c, x, y)
             else:
