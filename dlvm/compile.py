@@ -26,6 +26,7 @@ from dlvm.ir import Array, Declaration, Dim, Module, hooks
 from dlvm.ir.interpret import Interpreter, deep_enough
 from dlvm.ir.numerics import Mode, mode_named, numerics
 from dlvm.ir.sharding.mesh import Mesh, on
+from dlvm.ir.sharding.ranks import held, world_of
 from dlvm.targets import is_gpu
 from dlvm.trust import guard
 
@@ -229,21 +230,26 @@ class Road:
     def _on_a_mesh(self, mesh: Mesh) -> OnMesh:
         """Code that each rank of a simulated mesh runs, in one thread unless more are asked for."""
         from dlvm.gen.build import build
-        from dlvm.gen.on_mesh import MeshExecutable
+        from dlvm.gen.on_mesh import MeshExecutable, on_ranks
 
+        if mesh.processes:
+            said = f"{self.options.said()} {self.options.machine()}"
+            world_of(mesh).agree(f"{self.traced}{said}", f"@{self.traced.main.name}")
         whole, local = self.placed.main, self.partitioned
         if interpreting():
-            code: Executable | Interpreted = Interpreted(local)
+            told = Interpreted(local)
+            runs = [told.run] * len(held(mesh))
         else:
             check, given = looks(self.options.debug).bounds, self.options.schedule
             target = replace(self.options, threads=self.options.threads or 1).machine()
             before = self.kernels
             with numerics(self.options.numerics), self._guarded("emit"), standard_mode():
-                code = build(before, target, check=check, schedule=given)
+                told = build(before, target, check=check, schedule=given)
+            runs = on_ranks(mesh, told)
         more = local.main.params[len(whole.params) :]
         sizes = [str(d) for p in more for d in p.type.shape[:-1]]
-        ranks = MeshExecutable(mesh, whole, sizes, code.run)
-        return OnMesh(code.texts, code.report, self.options.target, ranks)
+        ranks = MeshExecutable(mesh, whole, sizes, runs)
+        return OnMesh(told.texts, told.report, self.options.target, ranks)
 
     def _on_a_gpu(self) -> OnDevice:
         """Code for a GPU, which runs where there is one."""

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from dlvm.base import environment
-from dlvm.base.errors import CompilerError
+from dlvm.base.errors import CompilerError, UserError
+from dlvm.gen.call.executable import Executable
+from dlvm.gen.rank_tables import Simulated
 from dlvm.ir import Array, Function, TensorType
 from dlvm.ir.interpret import bind
+from dlvm.ir.sharding import ranks
 from dlvm.ir.sharding.mesh import Mesh, Sharding
-from dlvm.ir.sharding.ranks import World
 from dlvm.ir.sharding.sharded import Sharded
 from dlvm.ir.sizes.dims import evaluate
 from dlvm.ir.types import contents
@@ -23,7 +25,7 @@ Run = Callable[[Sequence[Any]], Sequence[Array]]
 
 @dataclass(frozen=True)
 class MeshExecutable:
-    """What runs on each rank (``run_rank``), and how arguments and results of ``whole`` lie.
+    """What runs on each rank (``runs``), and how arguments and results of ``whole`` lie.
 
     ``whole`` is the first function before it was partitioned; ``sizes`` are the symbols that its
     last parameter on each rank tells, if it has one more.
@@ -32,18 +34,20 @@ class MeshExecutable:
     mesh: Mesh
     whole: Function
     sizes: Sequence[str]
-    run_rank: Run
+    runs: Sequence[Run]
 
     def run(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
         """The results for arrays in parameter order; of those that are shared, pieces."""
-        params = self.whole.params
+        params, held = self.whole.params, ranks.held(self.mesh)
         names = [p.name for p in params]
         sizes = bind([p.type for p in params], arrays, names)
         given = [self._given(x, p.sharding, p.donated) for x, p in zip(arrays, params, strict=True)]
         if self.sizes:
             carrier = np.empty((*(sizes[s] for s in self.sizes), 0), np.uint8)
-            given.append([carrier] * self.mesh.size)
-        found = World(self.mesh).run(lambda rank: self.run_rank([xs[rank] for xs in given]))
+            given.append([carrier] * len(held))
+        found = ranks.world_of(self.mesh).run(
+            lambda rank: self.runs[held.index(rank)]([xs[held.index(rank)] for xs in given])
+        )
         pieces = zip(*found, strict=True)
         return tuple(
             self._result(xs, r.type, r.sharding, sizes)
@@ -55,9 +59,8 @@ class MeshExecutable:
         if isinstance(x, Sharded):
             pieces: Sequence[Array] = x.pieces
         else:
-            pieces = (
-                Sharded.cut(self.mesh, x, sharding).pieces if sharding else [x] * self.mesh.size
-            )
+            held = ranks.held(self.mesh)
+            pieces = Sharded.cut(self.mesh, x, sharding).pieces if sharding else [x] * len(held)
         if not donated:
             return pieces
         seen: set[int] = set()
@@ -70,6 +73,8 @@ class MeshExecutable:
     def _compare(self, pieces: Sequence[Array], sharding: Sharding) -> None:
         """An error where two ranks that have one piece have other bits in it."""
         first: dict[tuple[int, ...], int] = {}
+        if self.mesh.processes:
+            pieces = ranks.world_of(self.mesh).gathered(np.asarray(pieces[0]))
         for rank, piece in enumerate(pieces):
             at = tuple(self.mesh.index(rank, axes) for axes in sharding)
             other = first.setdefault(at, rank)
@@ -86,3 +91,25 @@ class MeshExecutable:
         if not sharding:
             return pieces[0]
         return Sharded(self.mesh, pieces, [evaluate(d, sizes) for d in t.shape], sharding)
+
+
+def on_ranks(mesh: Mesh, code: Executable) -> list[Run]:
+    """The code as each rank that this process holds calls it."""
+    if mesh.processes:
+        return [code.of_rank(ranks.world_of(mesh).table(code.interface.exchanges)).run]
+    simulated = Simulated(mesh, code.interface.exchanges)
+
+    def running(words: Array) -> Run:
+        own = code.of_rank(words)
+
+        def run(arrays: Sequence[Any]) -> Sequence[Array]:
+            try:
+                return own.run(arrays)
+            except UserError as error:
+                if (told := simulated.error) is None:
+                    raise
+                raise told from error
+
+        return run
+
+    return [running(words) for words in simulated.tables]

@@ -20,6 +20,7 @@ VARIABLES = {
     "its stages also as a page, its times, and a page that lists all programs",
     "DLVM_INTERPRET": "`1` runs staged code by the NumPy references of the operations",
     "DLVM_LOG": "`compiles` writes a line to the standard error for each program that is compiled",
+    "DLVM_MPI": "the library of MPI that ranks of a mesh use, instead of `libmpi_abi.so.1`",
     "DLVM_PROGRESS": "`0` shows no line about a compile that takes more than 2 s; there is one "
     "only at a terminal and in notebooks",
     "DLVM_REPRO": "the folder for reproducers of failures of dlvm itself, instead of one in the "
@@ -28,7 +29,8 @@ VARIABLES = {
     "every core, whichever a call finds faster",
     "DLVM_VERIFY": "`ir` (or `1`) verifies the program after every pass; `passes` also compares "
     "results before and after, down to machine code, on random arguments; `state` traces again at "
-    "each call, and is an error where the function has become another one; several with commas",
+    "each call, and is an error where the function has become another one; `ranks` compares what "
+    "ranks of a mesh should have alike; several with commas",
     "NO_COLOR": "if it is set to any text, the command `dlvm` uses no colour",
 }
 

@@ -19,6 +19,7 @@ from dlvm.dsl.trace.specs import concrete
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.trace.trees import map_with_keys
 from dlvm.dsl.words.calling import called
+from dlvm.gen import mpi
 from dlvm.ir import Array
 from dlvm.ir.sharding import ranks
 from dlvm.ir.sharding.mesh import Axes, Mesh, Sharding, checked_axes
@@ -76,9 +77,23 @@ class Ranks:
         Along an axis all pieces but the last ones have the same size; None names an axis of which
         every rank has all. ``dlvm.shard`` is for an array that is whole.
         """
+        if self.mesh.processes:
+            return self._of_process(pieces, names)
         found = [_piece(x, rank) for rank, x in enumerate(_each(self.mesh, pieces))]
         known = _known(names, found[0].ndim, self.mesh, "from_local")
         return _joined(self.mesh, found, tuple(axes or () for axes in known))
+
+    def _of_process(self, piece: Any, names: Sequence[Any]) -> Sharded:
+        """The same where each rank is a process, which gives its own piece; all do so at once."""
+        own, mesh = _piece(piece(self.rank) if callable(piece) else piece, self.rank), self.mesh
+        axes = _known(names, own.ndim, mesh, "from_local")
+        sharding = tuple(names or () for names in axes)
+        shapes = ranks.world_of(mesh).gathered(np.array(own.shape, np.int64))
+        all_ = [np.broadcast_to(own.dtype.type(0), tuple(map(int, s))) for s in shapes]
+        shape = [_size(mesh, all_, axis, names) for axis, names in enumerate(sharding)]
+        for axis, names in enumerate(sharding):
+            own = part(own, axis, 0, int(mesh.local(shape[axis], names)))
+        return Sharded(mesh, [np.array(own, order="C")], shape, sharding)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Ranks) and self.mesh == other.mesh
@@ -92,12 +107,16 @@ class Ranks:
 
 @facing_users
 def mesh(
-    axes: Mapping[str, int], *, simulate: int = 1, pieces: Mapping[str, int] | None = None
+    axes: Mapping[str, int],
+    *,
+    simulate: int | None = None,
+    pieces: Mapping[str, int] | None = None,
 ) -> Ranks:
     """A mesh of ranks: names of axes, each with the number of ranks along it.
 
-    One of them may be -1, for the ranks that are left. ``simulate`` is the number of ranks that
-    this process simulates, each by a thread, to try and to test a program. ``pieces`` of an axis
+    One of them may be -1, for the ranks that are left. They are the processes that a launcher of
+    MPI has started, or as many as this process is to ``simulate``, each by a thread, to try and to
+    test a program. ``pieces`` of an axis
     are how many parts arrays are cut into along it: sums along it then give the same bits on any
     number of ranks up to that.
 
@@ -105,16 +124,21 @@ def mesh(
     {'data': 2, 'model': 2}
     """
     _check_counts(axes, "mesh", least=-1)
-    _check_counts({"simulate": simulate}, "mesh")
+    started = simulate is None and mpi.launched()
+    _check_counts({"simulate": 1 if simulate is None else simulate}, "mesh")
     if not axes:
         raise _wrong("mesh: expected names of axes, found none", 'write dlvm.mesh({"data": -1})')
-    made = Mesh(tuple(_filled(axes, simulate).items()), _cut_into(axes, pieces or {}))
+    total = mpi.library().size if started else simulate or 1
+    sizes = tuple(_filled(axes, total).items())
+    made = Mesh(sizes, _cut_into(axes, pieces or {}), processes=started)
     for name, count in made.pieces:
         if count < made.sizes[name]:
             raise _wrong(
                 f"mesh: {count} pieces along {name!r}, which has {made.sizes[name]} ranks",
                 "give each rank at least one piece",
             )
+    if started and made not in ranks.PROCESSES:
+        ranks.PROCESSES[made] = mpi.Processes(made, mpi.library())
     MADE.pop(made, None)
     MADE[made] = user_origin()
     return Ranks(made)

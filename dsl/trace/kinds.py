@@ -117,6 +117,11 @@ WHOLE = Kind(
 )
 PAIR = Kind("a pair of numbers", "(0.0, 1.0)", lambda x: len(x) == 2 and all(map(NUMBER.fits, x)))
 TEXTS = _or(TEXT, _are(lambda n: isinstance(n, str)), " or a tuple of such")
+SIZES = Kind(
+    "a dict from names of axes to whole numbers",
+    '{"data": 2}',
+    lambda x: isinstance(x, Mapping) and all(map(_is_index, x.values())),  # pyright: ignore[reportUnknownArgumentType]
+)
 FUNCTION = Kind("a function", "lambda x: x", callable)
 FUNCTIONS = Kind("a list of functions", "[f, g]", _are(callable))
 COUNTED = (INDEX, AXIS, PAIRED, AXES, SHAPE, WHOLE, COUNTS)
@@ -201,6 +206,7 @@ NAMED = {
     **dict.fromkeys(("indices_or_sections", "pad_width", "repeats"), WHOLE),
     "obj": COUNTS,
     "histogram.range": PAIR,
+    "mesh.axes": SIZES,
     "isdtype.kind": DTYPES,
     "tensordot.axes": PAIRED,
     **dict.fromkeys(("arange.start", "arange.stop", "arange.step"), NUMBER),

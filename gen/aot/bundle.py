@@ -165,6 +165,11 @@ def _refuse(made: Made) -> None:
             f"{made.program.name}: print and tap call Python, found {label!r}",
             remedy="take them out of the function that is written",
         )
+    if made.interface.exchanges:
+        raise UserError(
+            "ahead of time: a program for the ranks of a mesh runs in processes of Python",
+            remedy="leave mesh= out",
+        )
     if made.interface.calls:
         raise UserError(
             f"{made.program.name}: an operation from outside dlvm runs as Python code, found "

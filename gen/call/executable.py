@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -83,6 +83,8 @@ class Executable:
     threads: int = 1
     checker: Checker | None = None
     adaptive: bool = False
+    ranks: Array | None = None
+    """The table of the rank that calls it, in a program of ranks: see ``call_words``."""
     _arenas: Arenas = field(default_factory=Arenas)
     _solved: dict[Any, dict[str, int]] = field(default_factory=dict[Any, Any])
 
@@ -111,6 +113,7 @@ class Executable:
         words[call_words.THREADS] = self.threads
         words[call_words.SIGNALS], words[call_words.LEFT] = interrupts.table(), interrupts.BUDGET
         words[call_words.STACK] = budget
+        words[call_words.RANKS] = 0 if self.ranks is None else self.ranks.ctypes.data
         return words
 
     def _budget(self) -> int:
@@ -159,6 +162,10 @@ class Executable:
     @lazy
     def _enter(self) -> Entry | None:
         return self.entry()
+
+    def of_rank(self, words: Array) -> Executable:
+        """The same code as a rank calls it that has this table."""
+        return replace(self, ranks=words, _arenas=Arenas(), _solved={})
 
     def run(self, arrays: Sequence[Any], write: Callable[[str], None] = say) -> tuple[Array, ...]:
         """The results on these arguments; a donated one is the result that overwrites it."""

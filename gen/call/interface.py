@@ -16,7 +16,7 @@ import numpy as np
 
 from dlvm.gen.program.memory import Arena
 from dlvm.gen.program.steps import Called, Program, Told
-from dlvm.ir import Array, Dim, TensorType, dtype_of
+from dlvm.ir import Array, Dim, Op, TensorType, dtype_of
 from dlvm.ir.text.line import Line, parse_dim, parse_type
 
 
@@ -59,6 +59,8 @@ class Interface:
     constants: tuple[Array, ...] = ()
     prints: tuple[Told, ...] = ()
     calls: tuple[Called, ...] = ()
+    exchanges: tuple[Op, ...] = ()
+    """What ranks of a mesh exchange, in the order of their words in the table of a rank."""
 
     @staticmethod
     def of(program: Program, arena: Arena, time: Dim) -> Interface:
@@ -79,12 +81,13 @@ class Interface:
             constants=tuple(map(_kept, program.constants)),
             prints=program.prints,
             calls=program.calls,
+            exchanges=program.exchanges,
         )
 
     def plain(self) -> tuple[dict[str, Any], list[memoryview]]:
         """This as JSON takes it, and the elements of the constants.
 
-        ``calls`` are left out: no program with operations from outside dlvm is written.
+        ``calls`` and ``exchanges`` are left out: no program that has any is written.
         """
         return {
             "name": self.name,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dlvm.base.errors import CompilerError, DlvmError
+from dlvm.base.errors import CompilerError, DlvmError, UserError
 from dlvm.ir import Module, Op
 from dlvm.ir.interpret import too_deep
 from dlvm.ops import Assert
@@ -22,6 +22,8 @@ OUT_OF_MEMORY = -1
 INTERRUPTED = -2
 """A handler of a signal raised an exception, which the other words are: see ``interrupts``."""
 TOO_DEEP = -3
+UNREACHED = -4
+"""An exchange with other ranks failed."""
 
 
 class CallFailed(Exception):
@@ -50,6 +52,10 @@ def error_of(words: Sequence[int], module: Module) -> DlvmError | MemoryError:
         return MemoryError("no memory is left for a loop's tape, a product's copy or another call")
     if code == TOO_DEEP:
         return too_deep(module.main.name)
+    if code == UNREACHED:
+        return UserError(
+            "an exchange with the other ranks failed", remedy="look at what the others say"
+        )
     op = culprits(module).get(code)
     if op is None:
         return CompilerError(f"the call failed in operation {code - 1}, which is not in the module")

@@ -57,6 +57,7 @@ from dlvm.ops import (
     family_of,
     kernel_of,
 )
+from dlvm.ops.flow.collectives import Ranked
 from dlvm.ops.flow.kernels import OWN
 from dlvm.ops.literals import TOLD
 from dlvm.target import Target
@@ -113,7 +114,8 @@ def _translated(book: Book) -> Program:
         callees.append(replace(callee.program(), inner=True, trip=callee.trip))
     constants = tuple(array for array, _ in book.constants.values())
     told = {"prints": tuple(book.prints), "calls": tuple(book.calls)}
-    whole = [replace(p, constants=constants, **told) for p in (main, *callees)]
+    exchanges = tuple(book.exchanges)
+    whole = [replace(p, constants=constants, exchanges=exchanges, **told) for p in (main, *callees)]
     return replace(whole[0], callees=tuple(whole[1:]))
 
 
@@ -130,6 +132,7 @@ class Book:
         self.constants: dict[Any, tuple[Array, View]] = {}
         self.prints: list[p.Told] = []
         self.calls: list[p.Called] = []
+        self.exchanges: list[Ranked] = []
 
     def callee(self, name: str) -> Function:
         """A function that is called, and so becomes part of the program."""
@@ -399,6 +402,16 @@ def ask(low: Lowering, op: Op, xs: list[View]) -> list[View]:
     return results
 
 
+def exchange(low: Lowering, op: Ranked, xs: list[View]) -> list[View]:
+    """A step in which ranks exchange something."""
+    results = [low.room(t) for t in op.result_types]
+    exchanges = low.book.exchanges
+    for given, result in zip([(x,) for x in xs] or [()], results, strict=True):
+        low.steps.append(p.Exchange(given, (result,), op.exchanged, len(exchanges)))
+        exchanges.append(op)
+    return results
+
+
 # -- control ------------------------------------------------------------------------------------
 
 
@@ -489,6 +502,8 @@ def lowering_of(op: Op) -> Lower:
         return BY_RUNS[op.dataflow.runs]
     if isinstance(op, Control):
         raise CompilerError(f"no lowering of {op.name}; a pass should have removed it")
+    if isinstance(op, Ranked) and op.exchanged:
+        return exchange
     if op.asks_python:
         return ask
     return one_kernel if type(op).lowering is Op.lowering else written_out

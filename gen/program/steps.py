@@ -368,6 +368,23 @@ class CallPython(Stated):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class Exchange(Stated):
+    """What the ranks of a mesh exchange, which ``exchanges`` of the program has at that index.
+
+    A ``swap`` sends a row to each rank of a group, a ``gather`` all of ``xs`` to each of them, and
+    ``send`` to one. An ``index`` is that of the rank, and has no operand.
+    """
+
+    TEXT = ("{0.kind} {0.index} ({xs}) -> ({results})",)
+    RAISES = True
+    READS, WRITES = ("xs",), ("results",)
+    xs: tuple[View, ...]
+    results: tuple[View, ...]
+    kind: str
+    index: int
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class CallFunction(Stated):
     """Run another function of the program on memory of its own.
 
@@ -401,7 +418,7 @@ Told: TypeAlias = tuple[str, TensorType, str]
 """The label and type of a value that is given out, and whether to ``print`` or to ``tap``."""
 Called: TypeAlias = tuple[Op, tuple[str, ...]]
 """An operation whose reference is called, and the names of the sizes that a call of it passes."""
-Calls: TypeAlias = CallPython | CallFunction
+Calls: TypeAlias = CallPython | CallFunction | Exchange
 """A step that runs code outside of its function."""
 Step: TypeAlias = Launch | Copy | If | While | For | Push | Pop | EndUnless | Show | Calls | Tick
 
@@ -428,6 +445,7 @@ class Program:
     inner: bool = False
     trip: bool = False
     calls: tuple[Called, ...] = ()
+    exchanges: tuple[Op, ...] = ()
 
     def walk(self) -> Iterator[Step]:
         """Every step, those inside right after the one that holds them, those of callees last."""

@@ -12,7 +12,8 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from dlvm.ir import Array, DType, Module
+from dlvm.ir import Array, Builder, DType, Module
+from dlvm.ir.core import as_tuple
 from dlvm.ir.interpret import Interpreter
 from dlvm.ir.sizes.dims import evaluate
 from dlvm.ir.taps import Line, record
@@ -22,6 +23,7 @@ from .steps import (
     CallPython,
     Copy,
     EndUnless,
+    Exchange,
     For,
     If,
     Launch,
@@ -122,6 +124,8 @@ def walk(steps: Sequence[Step], on: Activation[Any]) -> None:
                 _enter(step, on)
             case CallPython():
                 _call(step, on)
+            case Exchange():
+                _exchange(step, on)
             case Show():
                 _show(step, on)
             case Tick():
@@ -179,6 +183,16 @@ def _call(step: CallPython, on: Activation[Any]) -> None:
     op, names = on.program.calls[step.index]
     known = {n: evaluate(d, on.sizes) for n, d in zip(names, step.sizes, strict=True)}
     found = Interpreter(Module(()), known).step(op, [on.read(x) for x in step.xs])
+    for result, array in zip(step.results, found, strict=True):
+        on.write(result, array)
+
+
+def _exchange(step: Exchange, on: Activation[Any]) -> None:
+    op: Any = on.program.exchanges[step.index]
+    one = {"xs": op.xs[:1]} if step.xs else {}
+    with Builder():  # of one operand, where the operation has several
+        op = type(op)(**{**op.attributes, **one})
+    found = as_tuple(op.reference(*map(on.read, step.xs)))
     for result, array in zip(step.results, found, strict=True):
         on.write(result, array)
 

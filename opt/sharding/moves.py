@@ -30,7 +30,7 @@ def moves(mesh: Mesh, shape: tuple[Dim, ...], have: Sharding, want: Sharding) ->
         used = {a for i, s in enumerate(now) if i != axis for a in s}
         even = mesh.local(shape[axis], old) == mesh.local(shape[axis], new)
         free = old != new and not used & set(new)
-        if old and free and even and mesh.count(old) == mesh.count(new):
+        if old and new and free and even and mesh.count(old) == mesh.count(new):
             now[axis] = new
             yield Move("permute", tuple(dict.fromkeys((*old, *new))), axis, axis, tuple(now))
     for axis, to in combinations(range(len(shape)), repeat=2):

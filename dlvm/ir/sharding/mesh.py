@@ -42,6 +42,8 @@ class Mesh:
     axes: tuple[tuple[str, int], ...]
     pieces: tuple[tuple[str, int], ...] = ()
     links: tuple[tuple[str, Link], ...] = field(default=(), compare=False)
+    processes: bool = field(default=False, compare=False)
+    """Whether its ranks are processes of MPI, of which this is one, and not threads of this one."""
 
     def __str__(self) -> str:
         pieces = dict(self.pieces)

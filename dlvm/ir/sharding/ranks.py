@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import contextvars
 import threading
-from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol, TypeVar
 
 from dlvm.base.errors import IRError
 from dlvm.ir.types import Array
@@ -105,16 +106,15 @@ class World:
         errors: dict[int, BaseException] = {}
 
         def one(rank: int) -> None:
-            _place.world, _place.rank = self, rank
             try:
-                found[rank] = work(rank)
+                with here(self, rank):
+                    found[rank] = work(rank)
             except BaseException as error:  # raised again below
                 errors[rank] = error
                 with self._changed:
                     self._error = self._error or error
                     self._changed.notify_all()
             finally:
-                _place.world = None
                 with self._changed:
                     self._running -= 1
                     self._check_anyone_runs()
@@ -134,16 +134,43 @@ class World:
 
 
 class _Place(threading.local):
-    world: World | None = None
+    world: Any = None
     rank: int = 0
 
 
 _place = _Place()
 
 
+@contextmanager
+def here(world: Any, number: int) -> Generator[None]:
+    """Inside, this thread runs that rank."""
+    before = _place.world, _place.rank
+    _place.world, _place.rank = world, number
+    try:
+        yield
+    finally:
+        _place.world, _place.rank = before
+
+
+PROCESSES: dict[Mesh, Any] = {}
+"""The ranks of meshes as processes, of which this is one, with what ``World`` has."""
+
+
+def world_of(mesh: Mesh) -> Any:
+    """What runs the ranks of a mesh: this process one of them, or all as threads."""
+    return PROCESSES[mesh] if mesh.processes else World(mesh)
+
+
+def held(mesh: Mesh) -> Sequence[int]:
+    """The ranks whose pieces this process has."""
+    return (PROCESSES[mesh].rank,) if mesh.processes else range(mesh.size)
+
+
 def rank() -> int:
-    """The rank that this thread runs; 0 outside of a mesh."""
-    return _place.rank if _place.world is not None else 0
+    """The rank that this thread runs; outside of a mesh that of the process, or 0."""
+    if _place.world is not None:
+        return _place.rank
+    return next((world.rank for world in PROCESSES.values()), 0)
 
 
 def exchange(op: Exchanged, xs: Pieces) -> Pieces:
@@ -156,7 +183,7 @@ def index(axes: Sequence[str]) -> int:
     return _world().mesh.index(_place.rank, axes)
 
 
-def _world() -> World:
+def _world() -> Any:
     if _place.world is None:
         raise IRError(
             "a program for the ranks of a mesh runs on a mesh",

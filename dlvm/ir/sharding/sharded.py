@@ -21,8 +21,9 @@ Names = tuple[str | tuple[str, ...] | None, ...]
 class Sharded(Elsewhere):
     """An array that the ranks of a mesh share, as ``dlvm.shard`` and functions of a mesh make it.
 
-    ``pieces`` has the piece of each rank, all of one shape; what lies beyond the end of the array
-    in the last ones may be anything. ``shape`` is that of the whole array.
+    ``pieces`` has the piece of each rank that this process holds, all of one shape; what lies
+    beyond the end of the array in the last ones may be anything. ``shape`` is that of the whole
+    array.
     """
 
     remedy = "pass {x}.whole(), or make it a function of the mesh: @dlvm.function(mesh=mesh)"
@@ -38,7 +39,7 @@ class Sharded(Elsewhere):
         """An array cut into pieces; ranks that have the same piece share its memory."""
         made: dict[tuple[int, ...], Array] = {}
         pieces: list[Array] = []
-        for rank in range(mesh.size):
+        for rank in ranks.held(mesh):
             at = tuple(mesh.index(rank, axes) for axes in sharding)
             if at not in made:
                 made[at] = piece_of(mesh, x, sharding, rank)
@@ -56,15 +57,18 @@ class Sharded(Elsewhere):
     def local(self) -> Array:
         """The part of this rank, without what lies beyond the end of the array."""
         rank = ranks.rank()
-        piece, at = self.pieces[rank], list[slice]()
+        piece, at = self.pieces[ranks.held(self.mesh).index(rank)], list[slice]()
         for axis, axes in enumerate(self.sharding):
             low = self.mesh.index(rank, axes) * piece.shape[axis]
             at.append(slice(max(0, min(piece.shape[axis], self.shape[axis] - low))))
         return piece[tuple(at)]
 
     def whole(self) -> Array:
-        """The whole array, as a new array of NumPy."""
-        return whole(self.mesh, self.pieces, self.sharding, self.shape)
+        """The whole array, as a new array of NumPy; in several processes all ask at once."""
+        pieces = self.pieces
+        if self.mesh.processes:
+            pieces = ranks.world_of(self.mesh).gathered(pieces[0])
+        return whole(self.mesh, pieces, self.sharding, self.shape)
 
     @property
     def is_whole(self) -> bool:

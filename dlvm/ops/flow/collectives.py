@@ -18,8 +18,12 @@ from dlvm.ir import I64, Array, Builder, Dim, Op, Param, TensorType, Value, dtyp
 from dlvm.ir.sharding import ranks
 from dlvm.ir.sharding.mesh import Mesh
 from dlvm.ir.sharding.pieces import part
+from dlvm.ir.sizes.dims import floordiv
 from dlvm.ops.arrays.indexing import Gather
+from dlvm.ops.arrays.movement import Permute, Reshape
+from dlvm.ops.arrays.sections import Concat, Pad, Slice
 from dlvm.ops.arrays.sums import Broadcast
+from dlvm.ops.elements.casting import converted
 from dlvm.ops.elements.elementwise import Add, Maximum, Minimum, Mul
 from dlvm.ops.elements.logic import Less, Select
 from dlvm.ops.families import wide
@@ -36,6 +40,8 @@ class Ranked(Op):
     stage = "partitioned"
     from_passes = True
     nondifferentiable = "only passes write it, behind all derivatives"
+    exchanged: ClassVar[str] = ""
+    """How machine code does it, where it does: ``swap``, ``gather``, ``send`` or ``index``."""
     axes: tuple[str, ...]
     mesh: str
 
@@ -81,6 +87,7 @@ class RankIndex(Ranked):
 
     name = "rank_index"
     asks_python: ClassVar[bool] = True
+    exchanged = "index"
     axes: tuple[str, ...]
     mesh: str
 
@@ -224,6 +231,39 @@ class Collective(Ranked):
         raise IRError(f"{self.name} does not say what ranks get")
 
 
+class SwapRows(Collective):
+    """Row ``i`` of ``xs`` goes to rank ``i``; row ``i`` of the result comes from there."""
+
+    name = "swap_rows"
+    kind = "all_to_all"
+    exchanged = "swap"
+
+    def given(self, i: int, t: TensorType) -> TensorType:
+        """The same type, which has a row for each rank."""
+        if self.along(t, 0) != self.count:
+            raise ShapeError(f"{self.name}: expected {self.count} rows, found {t}")
+        return t
+
+    def meet(self, i: int, xs: Sequence[Array]) -> Sequence[Array]:
+        return [np.stack([x[r] for x in xs]) for r in range(len(xs))]
+
+
+class GatherRows(Collective):
+    """``xs`` of all ranks, one behind the other along a new first axis."""
+
+    name = "gather_rows"
+    kind = "gather"
+    exchanged = "gather"
+
+    def given(self, i: int, t: TensorType) -> TensorType:
+        """One axis more."""
+        self.check_axes()
+        return t.with_shape((self.count, *t.shape))
+
+    def meet(self, i: int, xs: Sequence[Array]) -> Sequence[Array]:
+        return [np.stack(xs)] * len(xs)
+
+
 def check_word(op: Op, word: str, t: TensorType) -> None:
     """Demand a word of a fold, and elements for which it is defined."""
     if word not in WORDS:
@@ -252,6 +292,33 @@ class AllReduce(Collective):
     kind = "reduce"
     word: str = "add"
 
+    def lowering(self) -> Any:
+        """Each rank folds a part of all operands together, in order, and gives it to the others.
+
+        What is small all get at once, and each folds all of it.
+        """
+        out: dict[int, Value] = {}
+        for dtype in dict.fromkeys(x.dtype for x in self.xs):
+            mine = [i for i, x in enumerate(self.xs) if x.dtype == dtype]
+            flat = [Reshape(self.xs[i], (self.xs[i].type.size,)) for i in mine]
+            whole = Concat(tuple(flat), 0) if len(flat) > 1 else flat[0]
+            total, at = self._joined(whole), 0
+            for i in mine:
+                t = self.xs[i].type
+                out[i] = Reshape(Slice(total, (at,), (t.size,), (1,)), t.shape)
+                at = at + t.size
+        return tuple(out[i] for i in range(len(self.xs)))
+
+    def _joined(self, x: Value) -> Value:
+        size, bytes_ = x.shape[0], x.dtype.bytes
+        if isinstance(size, int) and size * bytes_ <= SMALL:
+            return in_order(rows_of_all(self, x), self.word)
+        each = floordiv(size + (self.count - 1), self.count)
+        padded = Pad(x, (0,), (each * self.count - size,))
+        own = in_order(swapped(self, Reshape(padded, (self.count, each))), self.word)
+        every = Reshape(rows_of_all(self, own), (self.count * each,))
+        return Slice(every, (0,), (size,), (1,))
+
     def given(self, i: int, t: TensorType) -> TensorType:
         """The same type."""
         check_word(self, self.word, t)
@@ -273,6 +340,11 @@ class AllGather(Collective):
         """The whole size."""
         return self.placed(t, self.dims[i], self.full[i])
 
+    def lowering(self) -> Any:
+        """Rows of all ranks, one behind the other along the axis, without their tail."""
+        given = zip(self.xs, self.dims, self.full, strict=True)
+        return tuple(behind(rows_of_all(self, x), axis, full) for x, axis, full in given)
+
     def meet(self, i: int, xs: Sequence[Array]) -> Sequence[Array]:
         whole = np.concatenate(xs, self.dims[i])
         return [np.take(whole, range(int(self.full[i])), self.dims[i])] * len(xs)
@@ -290,6 +362,11 @@ class ReduceScatter(Collective):
         """The size of a piece."""
         check_word(self, self.word, t)
         return self.piece(t, self.dims[i])
+
+    def lowering(self) -> Any:
+        """Pieces for each rank are swapped, and each folds its own, in order."""
+        given = zip(self.xs, self.dims, strict=True)
+        return tuple(in_order(swapped(self, split(self, x, a)), self.word) for x, a in given)
 
     def meet(self, i: int, xs: Sequence[Array]) -> Sequence[Array]:
         axis, total = self.dims[i], joined(xs, self.word)
@@ -310,6 +387,13 @@ class AllToAll(Collective):
         """The whole of one axis, a piece of the other."""
         return self.piece(self.placed(t, self.gathered[i], self.full[i]), self.cut[i])
 
+    def lowering(self) -> Any:
+        """Pieces for each rank are swapped, and put behind one another along the other axis."""
+        given = zip(self.xs, self.gathered, self.cut, self.full, strict=True)
+        return tuple(
+            behind(swapped(self, split(self, x, cut)), axis, full) for x, axis, cut, full in given
+        )
+
     def meet(self, i: int, xs: Sequence[Array]) -> Sequence[Array]:
         whole = np.concatenate(xs, self.gathered[i])
         whole = np.take(whole, range(int(self.full[i])), self.gathered[i])
@@ -321,6 +405,7 @@ class PermuteRanks(Collective):
     """``xs`` of another rank: that with index ``i`` gets those of ``sources[i]``."""
 
     name = "permute_ranks"
+    exchanged = "send"
     sources: tuple[int, ...]
 
     def given(self, i: int, t: TensorType) -> TensorType:
@@ -331,3 +416,60 @@ class PermuteRanks(Collective):
 
     def meet(self, i: int, xs: Sequence[Array]) -> Sequence[Array]:
         return [xs[s].copy() for s in self.sources]  # the other rank goes on with its own
+
+
+# -- exchanges in rows, which machine code does itself --------------------------------------------
+
+SMALL = 1024
+"""Bytes of a sum that ranks give to all others instead of a part to each."""
+
+
+def rows_of_all(op: Ranked, x: Value) -> Value:
+    """What all ranks have, along a new first axis."""
+    return GatherRows(op.axes, op.mesh, (x,)).results[0]
+
+
+def swapped(op: Ranked, rows: Value) -> Value:
+    """A row from each rank, for one that goes to each."""
+    return SwapRows(op.axes, op.mesh, (rows,)).results[0]
+
+
+def split(op: Ranked, x: Value, axis: int) -> Value:
+    """The pieces along an axis, along a new first axis; zeros behind the end."""
+    size = x.shape[axis]
+    local = op.among.local(size, op.axes)
+    ends = tuple(local * op.count - size if a == axis else 0 for a in range(x.type.rank))
+    padded = Pad(x, (0,) * x.type.rank, ends) if any(e != 0 for e in ends) else x
+    rows = Reshape(padded, (*x.shape[:axis], op.count, local, *x.shape[axis + 1 :]))
+    return moved_axis(rows, axis, 0)
+
+
+def behind(rows: Value, axis: int, full: Dim) -> Value:
+    """Rows along a first axis put behind one another along another one, as many as count."""
+    (count, *rest) = rows.shape
+    one = moved_axis(rows, 0, axis)
+    shape = (*rest[:axis], count * rest[axis], *rest[axis + 1 :])
+    whole = Reshape(one, shape)
+    sizes = (*rest[:axis], full, *rest[axis + 1 :])
+    return Slice(whole, (0,) * len(sizes), sizes, (1,) * len(sizes))
+
+
+def moved_axis(x: Value, source: int, target: int) -> Value:
+    """An axis put in another place."""
+    order = [a for a in range(x.type.rank) if a != source]
+    order.insert(target, source)
+    return x if order == sorted(order) else Permute(x, tuple(order))
+
+
+def in_order(rows: Value, word: str) -> Value:
+    """The fold of rows from first to last; halves are folded in f32 and rounded once."""
+    dtype, sizes = rows.dtype, (1, *rows.shape[1:])
+    steps = (1,) * len(sizes)
+    found = [
+        converted(Slice(rows, (i, *(0,) * (len(sizes) - 1)), sizes, steps), dtype.compute)
+        for i in range(int(rows.shape[0]))
+    ]
+    total = found[0]
+    for x in found[1:]:
+        total = WORDS[word](total, x)
+    return Reshape(converted(total, dtype), sizes[1:])

@@ -1,0 +1,231 @@
+"""MPI: the library of processes that run one program, opened where a launcher has started them.
+
+By its standard binary interface (MPI 5: ``libmpi_abi.so.1``), whose handles are fixed numbers. The
+first ``dlvm.mesh`` starts it, and nothing else here does.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import itertools
+import os
+import sys
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from dlvm.base import environment
+from dlvm.base.errors import AssertionFailed, UserError
+from dlvm.gen.rank_tables import table_of
+from dlvm.gen.runtime.call_words import BYTE, GATHER, IGNORED, SEND, SWAP
+from dlvm.ir import Array
+from dlvm.ir.sharding import ranks
+from dlvm.ir.sharding.mesh import Mesh
+
+T = TypeVar("T")
+NAME = "libmpi_abi.so.1"
+LAUNCHERS = ("PMI_RANK", "PMI_ID", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MPI_LOCALRANKID")
+"""Variables that launchers of MPI set for each process."""
+WORLD, BYTES, MULTIPLE = 0x101, 0x247, 4096
+"""Handles of the standard: all processes, a byte, and that any thread may call it."""
+WHEELS = ("mpich", "impi-rt")
+"""Packages that bring a library, of which an environment holds one: they overwrite one another."""
+
+
+def launched() -> bool:
+    """Whether a launcher of MPI has started this process."""
+    return any(name in os.environ for name in LAUNCHERS)
+
+
+class Library:
+    """An open library: its functions, its handles, and which of the processes this one is."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        try:
+            self._lib: Any = ctypes.CDLL(path, ctypes.RTLD_GLOBAL)
+        except OSError as error:
+            raise UserError(
+                f"the library of MPI can't be opened: {error}",
+                remedy="pip install mpich, or set DLVM_MPI to the library of the cluster",
+            ) from None
+        given = ctypes.c_int()
+        if self._lib.MPI_Initialized(ctypes.byref(given)) or not given.value:
+            self._check("MPI_Init_thread", None, None, MULTIPLE, ctypes.byref(given))
+        self.rank, self.size = (self._asked(f"MPI_Comm_{n}", WORLD) for n in ("rank", "size"))
+        self.owner = os.getpid()
+
+    def _asked(self, name: str, group: int) -> int:
+        found = ctypes.c_int()
+        self._check(name, ctypes.c_void_p(group), ctypes.byref(found))
+        return found.value
+
+    def _check(self, name: str, *given: Any) -> None:
+        code = getattr(self._lib, name)(*given)
+        if code:
+            raise UserError(
+                f"{name} of {self.path} failed with code {code}",
+                remedy="look at what the launcher and the other ranks say",
+            )
+
+    def address(self, name: str) -> int:
+        """Where a function is; that with long counts, where the library has it."""
+        found = getattr(self._lib, f"{name}_c", None) or getattr(self._lib, name)
+        return ctypes.cast(found, ctypes.c_void_p).value or 0
+
+    def group(self, color: int, key: int) -> int:
+        """A communicator of the processes that give the same colour, in order of their keys."""
+        self._check_process()
+        found = ctypes.c_void_p()
+        self._check("MPI_Comm_split", ctypes.c_void_p(WORLD), color, key, ctypes.byref(found))
+        return found.value or 0
+
+    def gather(self, x: Array, group: int, count: int) -> Array:
+        """The bytes of all processes of a group, a row for each."""
+        self._check_process()
+        out = np.empty((count, x.nbytes), np.uint8)
+        flat = np.frombuffer(np.ascontiguousarray(x).tobytes(), np.uint8)
+        byte, n = ctypes.c_void_p(BYTES), ctypes.c_int(x.nbytes)
+        at = [ctypes.c_void_p(a.ctypes.data) for a in (flat, out)]
+        self._check("MPI_Allgather", at[0], n, byte, at[1], n, byte, ctypes.c_void_p(group))
+        return out
+
+    def abort(self, code: int = 1) -> None:
+        """Ends all processes."""
+        self._lib.MPI_Abort(ctypes.c_void_p(WORLD), code)
+
+    def finish(self) -> None:
+        """Ends MPI, as the last thing that this process does."""
+        if os.getpid() == self.owner:
+            self._lib.MPI_Finalize()
+
+    def _check_process(self) -> None:
+        if os.getpid() != self.owner:
+            raise UserError(
+                "this process was forked after MPI had started, and can't reach the other ranks",
+                remedy="start processes before the first dlvm.mesh, or by spawn",
+            )
+
+
+def found_path() -> str:
+    """The library to open: DLVM_MPI, or that of a wheel in this environment, or the system's."""
+    if told := environment.value("DLVM_MPI"):
+        return told
+    both = [name for name in WHEELS if _installed(name)]
+    if len(both) > 1:
+        raise UserError(
+            f"{' and '.join(both)} are installed, whose libraries overwrite one another",
+            remedy=f"pip uninstall {both[1]}, then pip install --force-reinstall {both[0]}",
+        )
+    own = Path(sys.prefix) / "lib" / NAME
+    return str(own) if own.exists() else NAME
+
+
+def _installed(name: str) -> bool:
+    try:
+        return bool(version(name))
+    except PackageNotFoundError:
+        return False
+
+
+@cache
+def library() -> Library:
+    """The library of this process, started at the first call."""
+    import atexit
+
+    made = Library(found_path())
+    atexit.register(made.finish)
+    previous = sys.excepthook
+
+    def ended(kind: Any, error: Any, trace: Any) -> None:
+        previous(kind, error, trace)
+        sys.stderr.flush()
+        if made.size > 1:
+            made.abort()
+
+    sys.excepthook = ended
+    return made
+
+
+class Processes:
+    """The ranks of a mesh as processes, of which this is one."""
+
+    def __init__(self, mesh: Mesh, mpi: Library) -> None:
+        self.mesh, self.mpi, self.rank = mesh, mpi, mpi.rank
+        self._groups: dict[tuple[str, ...], int] = {}
+
+    def group(self, axes: tuple[str, ...]) -> int:
+        """The communicator of ranks that differ along axes, made by all ranks at once."""
+        if axes not in self._groups:
+            color = min(self.mesh.group(self.rank, axes))
+            self._groups[axes] = self.mpi.group(color, self.mesh.index(self.rank, axes))
+        return self._groups[axes]
+
+    def exchange(self, op: ranks.Exchanged, rank: int, xs: ranks.Pieces) -> ranks.Pieces:
+        """What this rank gets, by the meaning of the exchange: all give all that they have."""
+        count = self.mesh.count(op.axes)
+        rows = [self.mpi.gather(np.asarray(x), self.group(op.axes), count) for x in xs]
+        pieces = [
+            tuple(
+                np.frombuffer(row[r].tobytes(), x.dtype).reshape(x.shape)
+                for row, x in zip(rows, xs, strict=True)
+            )
+            for r in range(count)
+        ]
+        return op.reference_of_ranks(pieces)[self.mesh.index(rank, op.axes)]
+
+    def gathered(self, piece: Array) -> list[Array]:
+        """The pieces of all ranks, in their order."""
+        rows = self.mpi.gather(piece, WORLD, self.mesh.size)
+        return [np.frombuffer(r.tobytes(), piece.dtype).reshape(piece.shape) for r in rows]
+
+    def run(self, work: Callable[[int], T]) -> list[T]:
+        """``work`` of this rank; an error that the others may not have ends them all."""
+        try:
+            with ranks.here(self, self.rank):
+                return [work(self.rank)]
+        except AssertionFailed:  # of whole values, so all ranks have it
+            raise
+        except UserError as error:
+            if self.mpi.size > 1:
+                print(f"rank {self.rank}: {error}", file=sys.stderr, flush=True)
+                self.mpi.abort()
+            raise
+
+    def agree(self, text: str, what: str) -> None:
+        """An error on all ranks where they have different texts, with the first line that differs.
+
+        Ranks that run different Python would wait for one another.
+        """
+        digest = np.frombuffer(hashlib.sha256(text.encode()).digest(), np.uint8)
+        found = [bytes(row) for row in self.gathered(digest)]
+        if len({*found}) == 1:
+            return
+        other = next(r for r, d in enumerate(found) if d != found[0])
+        size = max(int(n[0]) for n in self.gathered(np.array([len(text.encode())])))
+        padded = np.zeros(size, np.uint8)
+        padded[: len(text.encode())] = np.frombuffer(text.encode(), np.uint8)
+        first, second = (
+            bytes(self.gathered(padded)[r]).rstrip(b"\0").decode().splitlines() for r in (0, other)
+        )
+        lines = itertools.zip_longest(first, second, fillvalue="nothing")
+        mine, theirs = next((a, b) for a, b in lines if a != b)
+        raise UserError(
+            f"the ranks 0 and {other} run different programs: {what} has {mine.strip()!r} on the"
+            f" one and {theirs.strip()!r} on the other",
+            remedy="start all ranks with the same script, arguments and data of the same shapes",
+        )
+
+    def table(self, exchanges: Sequence[Any]) -> Array:
+        """The table of this rank for a program with these exchanges."""
+        groups = [self.group(op.axes) for op in exchanges]
+        words = table_of(self.mesh, self.rank, exchanges, groups)
+        names = ("MPI_Alltoall", "MPI_Allgather", "MPI_Sendrecv")
+        words[[SWAP, GATHER, SEND]] = [self.mpi.address(name) for name in names]
+        words[BYTE], words[IGNORED] = BYTES, 0
+        return words

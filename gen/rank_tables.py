@@ -1,0 +1,91 @@
+"""The table by which machine code of a rank reaches the others: functions and groups.
+
+Functions have the signatures of MPI's. Those of a simulated mesh call Python, where the ranks meet,
+which are threads of this process; an exception there ends the call, and is kept for the caller.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dlvm.gen.runtime.call_words import (
+    BYTE,
+    EACH,
+    EXCHANGES,
+    FROM,
+    GATHER,
+    GROUP,
+    IGNORED,
+    SEND,
+    SWAP,
+    TO,
+)
+from dlvm.ir import Array
+from dlvm.ir.sharding import ranks
+from dlvm.ir.sharding.mesh import Mesh
+
+ROW = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+ROWS = ctypes.CFUNCTYPE(ctypes.c_int, *ROW, *ROW, ctypes.c_int64)
+SENT = ctypes.CFUNCTYPE(ctypes.c_int, *ROW, *(ctypes.c_int64,) * 2, *ROW, *(ctypes.c_int64,) * 4)
+
+
+def table_of(mesh: Mesh, rank: int, exchanges: Sequence[Any], groups: Sequence[int]) -> Array:
+    """The words of a rank; ``groups`` are its communicators, one for each of the exchanges."""
+    words = np.zeros(EXCHANGES + EACH * max(1, len(exchanges)), np.int64)
+    for i, (op, group) in enumerate(zip(exchanges, groups, strict=True)):
+        own = words[EXCHANGES + EACH * i :]
+        index = mesh.index(rank, op.axes)
+        own[GROUP] = index if op.exchanged == "index" else group
+        if op.exchanged == "send":
+            own[FROM], own[TO] = op.sources[index], op.sources.index(index)
+    return words
+
+
+class Simulated:
+    """The tables of all ranks of a simulated mesh, for one program."""
+
+    def __init__(self, mesh: Mesh, exchanges: Sequence[Any]) -> None:
+        self.exchanges = exchanges
+        self.error: BaseException | None = None
+        self._rows = ROWS(self._swap), ROWS(self._gather), SENT(self._send)
+        self.tables = [
+            table_of(mesh, rank, exchanges, range(len(exchanges))) for rank in range(mesh.size)
+        ]
+        addresses = [ctypes.cast(f, ctypes.c_void_p).value or 0 for f in self._rows]
+        for words in self.tables:
+            words[[SWAP, GATHER, SEND]] = addresses
+            words[[BYTE, IGNORED]] = 0
+
+    def _swap(self, x: int, n: int, _: int, y: int, m: int, __: int, group: int) -> int:
+        op = self.exchanges[group]
+        return self._met(op, (op.count, n), x, (op.count, m), y)
+
+    def _gather(self, x: int, n: int, _: int, y: int, m: int, __: int, group: int) -> int:
+        op = self.exchanges[group]
+        return self._met(op, (n,), x, (op.count, m), y)
+
+    def _send(self, x: int, n: int, _: int, to: int, __: int, y: int, *rest: int) -> int:
+        op = self.exchanges[rest[-2]]
+        return self._met(op, (n,), x, (n,), y)
+
+    def _met(self, op: Any, given: tuple[int, ...], x: int, got: tuple[int, ...], y: int) -> int:
+        """Bytes exchanged as the operation says; 1 where that raises."""
+        try:
+            (found,) = ranks.exchange(op, (_bytes(x, given).copy(),))
+            if found.size:
+                _bytes(y, got)[...] = found
+        except BaseException as error:
+            self.error = self.error or error
+            return 1
+        return 0
+
+
+def _bytes(address: int | None, shape: tuple[int, ...]) -> Array:
+    if not address or 0 in shape:
+        return np.empty(shape, np.uint8)
+    count = int(np.prod(shape))
+    return np.frombuffer((ctypes.c_uint8 * count).from_address(address), np.uint8).reshape(shape)

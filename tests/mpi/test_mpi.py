@@ -1,0 +1,57 @@
+"""Ranks that are processes of MPI, where the wheel of a library and its launcher are installed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dlvm.gen.mpi import NAME
+
+ROOT = Path(__file__).parents[2]
+LAUNCHER = Path(sys.prefix) / "bin" / "mpiexec"
+pytestmark = pytest.mark.skipif(
+    not (LAUNCHER.exists() and (Path(sys.prefix) / "lib" / NAME).exists()),
+    reason="no MPI here: pip install mpich",
+)
+
+
+def run(count: int, script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A script on so many ranks of this machine."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "DLVM_THREADS": "1"}
+    told = [str(LAUNCHER), "-n", str(count), sys.executable, f"tests/mpi/{script}.py", *arguments]
+    return subprocess.run(told, capture_output=True, text=True, env=env, cwd=ROOT, timeout=100)
+
+
+def test_a_step_on_two_ranks_is_that_of_one_device_and_python_is_not_called_on_the_way() -> None:
+    done = run(2, "step")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("2 ranks: ")
+
+
+def test_with_pieces_the_bits_are_the_same_on_one_and_on_three_ranks() -> None:
+    found = [run(count, "step", "4") for count in (1, 3)]
+    assert [d.returncode for d in found] == [0, 0], found[-1].stderr
+    assert len({d.stdout.split(": ")[1] for d in found}) == 1
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("index", "rank 1: index 99 is out of range"),
+        ("other", "the ranks 0 and 1 run different programs"),
+        ("python", "ValueError: only here"),
+    ],
+)
+def test_a_fault_of_one_rank_is_told_and_ends_all(fault: str, said: str) -> None:
+    done = run(2, "faults", fault)
+    assert done.returncode != 0 and said in done.stderr
+
+
+def test_an_assertion_of_a_whole_value_fails_on_all_ranks_which_may_go_on() -> None:
+    done = run(2, "faults", "assert")
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == [f"rank {r} goes on: positive" for r in (0, 1)]
