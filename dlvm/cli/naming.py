@@ -197,7 +197,9 @@ def road_named(options: argparse.Namespace) -> Road:
     own = function.source.options
     mesh = own.mesh if (named := getattr(options, "mesh", None)) is None else Mesh.named(named)
     if mesh is not own.mesh:
-        function = function.under(replace(own, mesh=mesh))
+        source, static = function.source, tuple(function.parameters.static)
+        own = replace(own, mesh=mesh)
+        function = StagedFunction(source.fn, static=static, dynamic=source.dynamic, options=own)
     told = Options(numerics=own.numerics, schedule=text, mesh=mesh)
     return Road(function.trace(*given.given, **given.named), told)
 

@@ -230,10 +230,6 @@ class StagedFunction(Generic[P, R]):
         }
         return StagedFunction(fn, **(options | changed))
 
-    def under(self, options: Options) -> StagedFunction[..., Any]:
-        """The same Python function, staged under other options."""
-        return self._again(self.source.fn, options=options)
-
     def like(self, fn: Callable[..., Any], transparent: bool = False) -> StagedFunction[..., Any]:
         """Another function of the same arguments, staged in the same way."""
         source = self.source

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 
-from dlvm.gen.loops.status import UNREACHED, WORDS
+from dlvm.gen.loops.status import WORDS
 from dlvm.gen.program.memory import Arena, plan
 from dlvm.gen.program.steps import (
     CallFunction,
@@ -40,9 +40,10 @@ from dlvm.gen.runtime import activations, call_words, floating, interrupts, tape
 from dlvm.gen.text.module import FunctionWriter, Text
 from dlvm.gen.text.sizes import Offsets
 from dlvm.ir import Dim
-from dlvm.ir.sizes.dims import floordiv, substitute
+from dlvm.ir.sizes.dims import substitute
 
 from . import parallel_loops as trips
+from .exchanges import emit_exchange
 
 ENTRY = "dlvm_main"
 BODY = "dlvm_program"
@@ -209,7 +210,8 @@ class Driver:
                 row = self.table("asked", "ptr", [self.address(v) for v in step.xs + step.results])
                 self.tell(~step.index, row, step.sizes)
             case Exchange():
-                self.exchange(step)
+                table = self.word(call_words.RANKS, "ptr")
+                emit_exchange(self.w, step, table, self.size, self.address, self.unless)
             case CallFunction():
                 self.enter(step)
             case Tick(slot=slot):
@@ -239,39 +241,6 @@ class Driver:
         given = f"i64 {index}, ptr {what}, ptr {sizes}"
         self.w.do(f"call void @tell(ptr %context, ptr %status, {given})")
         self.leave_if_failed()
-
-    def exchange(self, step: Exchange) -> None:
-        """Call a function of MPI, or one that takes the same, through the table of the rank."""
-        table = self.word(call_words.RANKS, "ptr")
-
-        def word(index: int, type_: str = "i64") -> str:
-            return self.w.load(type_, self.w.step("i64", table, index))
-
-        first = call_words.EXCHANGES + call_words.EACH * step.index
-        group = word(first + call_words.GROUP)
-        (result,) = step.results
-        if step.kind == "index":
-            self.w.store("i64", group, self.address(result))
-            return
-        (x,), byte = step.xs, f"i64 {word(call_words.BYTE)}"
-        rows = x.type.shape[0] if step.kind == "swap" else 1
-        size = floordiv(x.type.size * x.type.dtype.bytes, rows)
-        count = f"i64 {self.size(size)}"
-        out, back = f"ptr {self.address(x)}", f"ptr {self.address(result)}"
-        if step.kind == "send":
-            to, source = (f"i64 {word(first + i)}" for i in (call_words.TO, call_words.FROM))
-            ignored = f"i64 {word(call_words.IGNORED)}"
-            given = (out, count, byte, to, "i64 0", back, count, byte, source, "i64 0")
-            given = (*given, f"i64 {group}", ignored)
-        else:
-            given = (out, count, byte, back, count, byte, f"i64 {group}")
-        called = {"swap": call_words.SWAP, "gather": call_words.GATHER}.get(
-            step.kind, call_words.SEND
-        )
-        done = self.w.value(f"call i32 {word(called, 'ptr')}({', '.join(given)})")
-        with self.unless(self.w.value(f"icmp eq i32 {done}, 0")):
-            self.w.store("i64", UNREACHED, "%status")
-            self.w.jump("leave")
 
     def enter(self, step: CallFunction) -> None:
         """Call another function of the program, on an arena that is leased for it."""

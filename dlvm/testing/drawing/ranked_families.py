@@ -22,7 +22,8 @@ def _ranked(d: Draft, cls: Any) -> Op:
     names = {spec.name for spec in cls.layout}
     x = d.value("iuf" if "word" in names else "biuf", rank=1)
     axis = d.integer(0, x.type.rank - 1)
-    xs = tuple(d.like(x.type) for _ in range(d.integer(1, 2)))
+    rows = (1,) if cls.exchanged == "swap" else ()
+    xs = tuple(d.like(x.type.with_shape((*rows, *x.shape))) for _ in range(d.integer(1, 2)))
     each = len(xs) if "xs" in names else 1
     values: dict[str, Any] = {"axes": ("data",), "mesh": MESH, "sources": (0,)}
     values |= {"x": x, "axis": axis, "xs": xs, "word": d.choose(("add", "mul", "max", "min"))}

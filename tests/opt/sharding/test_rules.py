@@ -42,12 +42,14 @@ from dlvm.ops.flow.collectives import (
     AllGather,
     AllReduce,
     AllToAll,
+    GatherRows,
     MaskShard,
     PermuteRanks,
     Ranked,
     RankIndex,
     ReduceScatter,
     ShardOf,
+    SwapRows,
 )
 from dlvm.opt.regions.lowering import lower
 from dlvm.passes import run
@@ -154,6 +156,15 @@ def ranked(named: str, n: int, rng: Random) -> Iterator[tuple[Ranked, list[Any],
     yield AllGather(*one, local, (1, 0), (n, n)), both, [(x, y.T)] * count
     turned = zip(pieces_of(mesh, x, 0), pieces_of(mesh, y.T, 1), strict=True)
     yield AllToAll(*one, local, (1, 0), (0, 1), (n, n)), both, list(turned)
+    rows = [np.stack([x + dtype(i) * dtype(k) for k in range(count)]) for i in range(count)]
+    each = Param(typed(rows[0]), "x")
+    swapped = [(np.stack([r[k] for r in rows]),) for k in range(count)]
+    yield SwapRows(*one, (each,)), [(r,) for r in rows], swapped
+    yield (
+        GatherRows(*one, (whole,)),
+        [o[:1] for o in own],
+        [(np.stack([o[0] for o in own]),)] * count,
+    )
     order = list(range(count))
     rng.shuffle(order)
     yield PermuteRanks(*one, local, tuple(order)), both, [both[i] for i in order]

@@ -1,0 +1,50 @@
+"""Calls of MPI's functions, or of some that take the same, between the steps of a program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+from dlvm.gen.loops.status import UNREACHED
+from dlvm.gen.program.steps import Exchange, View
+from dlvm.gen.runtime import call_words
+from dlvm.gen.text.module import FunctionWriter
+from dlvm.ir import Dim
+from dlvm.ir.sizes.dims import floordiv
+
+
+def emit_exchange(
+    w: FunctionWriter,
+    step: Exchange,
+    table: str,
+    size: Callable[[Dim], str],
+    address: Callable[[View], str],
+    unless: Callable[[str], AbstractContextManager[None]],
+) -> None:
+    """Call a function of MPI, or one that takes the same, through the table of the rank."""
+
+    def word(index: int, type_: str = "i64") -> str:
+        return w.load(type_, w.step("i64", table, index))
+
+    first = call_words.EXCHANGES + call_words.EACH * step.index
+    group = word(first + call_words.GROUP)
+    (result,) = step.results
+    if step.kind == "index":
+        w.store("i64", group, address(result))
+        return
+    (x,), byte = step.xs, f"i64 {word(call_words.BYTE)}"
+    rows = x.type.shape[0] if step.kind == "swap" else 1
+    count = f"i64 {size(floordiv(x.type.size * x.type.dtype.bytes, rows))}"
+    out, back = f"ptr {address(x)}", f"ptr {address(result)}"
+    if step.kind == "send":
+        to, source = (f"i64 {word(first + i)}" for i in (call_words.TO, call_words.FROM))
+        ignored = f"i64 {word(call_words.IGNORED)}"
+        given = (out, count, byte, to, "i64 0", back, count, byte, source, "i64 0")
+        given = (*given, f"i64 {group}", ignored)
+    else:
+        given = (out, count, byte, back, count, byte, f"i64 {group}")
+    called = {"swap": call_words.SWAP, "gather": call_words.GATHER}.get(step.kind, call_words.SEND)
+    done = w.value(f"call i32 {word(called, 'ptr')}({', '.join(given)})")
+    with unless(w.value(f"icmp eq i32 {done}, 0")):
+        w.store("i64", UNREACHED, "%status")
+        w.jump("leave")
