@@ -1,7 +1,7 @@
 """MPI: the library of processes that run one program, opened where a launcher has started them.
 
-By its standard binary interface (MPI 5: ``libmpi_abi.so.1``), whose handles are fixed numbers. The
-first ``dlvm.mesh`` starts it, and nothing else here does.
+By its standard binary interface (MPI 5: ``libmpi_abi.so.1``), whose handles are fixed numbers, or
+by handles that mpi4py tells of its own library. The first ``dlvm.mesh`` starts it.
 """
 
 from __future__ import annotations
@@ -45,6 +45,8 @@ def launched() -> bool:
 class Library:
     """An open library: its functions, its handles, and which of the processes this one is."""
 
+    world, byte, ignored = WORLD, BYTES, 0
+
     def __init__(self, path: str) -> None:
         self.path = path
         try:
@@ -82,7 +84,8 @@ class Library:
         """A communicator of the processes that give the same colour, in order of their keys."""
         self._check_process()
         found = ctypes.c_void_p()
-        self._check("MPI_Comm_split", ctypes.c_void_p(WORLD), color, key, ctypes.byref(found))
+        world = ctypes.c_void_p(self.world)
+        self._check("MPI_Comm_split", world, color, key, ctypes.byref(found))
         return found.value or 0
 
     def gather(self, x: Array, group: int, count: int) -> Array:
@@ -90,14 +93,14 @@ class Library:
         self._check_process()
         out = np.empty((count, x.nbytes), np.uint8)
         flat = np.frombuffer(np.ascontiguousarray(x).tobytes(), np.uint8)
-        byte, n = ctypes.c_void_p(BYTES), ctypes.c_int(x.nbytes)
+        byte, n = ctypes.c_void_p(self.byte), ctypes.c_int(x.nbytes)
         at = [ctypes.c_void_p(a.ctypes.data) for a in (flat, out)]
         self._check("MPI_Allgather", at[0], n, byte, at[1], n, byte, ctypes.c_void_p(group))
         return out
 
     def abort(self, code: int = 1) -> None:
         """Ends all processes."""
-        self._lib.MPI_Abort(ctypes.c_void_p(WORLD), code)
+        self._lib.MPI_Abort(ctypes.c_void_p(self.world), code)
 
     def finish(self) -> None:
         """Ends MPI, as the last thing that this process does."""
@@ -110,6 +113,25 @@ class Library:
                 "this process was forked after MPI had started, and can't reach the other ranks",
                 remedy="start processes before the first dlvm.mesh, or by spawn",
             )
+
+
+class ByMpi4py(Library):
+    """The library that mpi4py was made for, whose handles it tells."""
+
+    def __init__(self) -> None:
+        from mpi4py import MPI  # pyright: ignore  # an extra, which starts it
+
+        tool: Any = MPI
+        maps = Path("/proc/self/maps").read_text("utf8").splitlines()
+        self.path = next(p for line in maps if "libmpi.so" in (p := line.split()[-1]))
+        self._lib = ctypes.CDLL(self.path, ctypes.RTLD_GLOBAL)
+        self.world, self.byte = (tool._handleof(x) for x in (tool.COMM_WORLD, tool.BYTE))
+        self.ignored = 0 if "Open MPI" in tool.Get_library_version() else 1
+        self.rank, self.size = tool.COMM_WORLD.rank, tool.COMM_WORLD.size
+        self.owner = os.getpid()
+
+    def finish(self) -> None:
+        """mpi4py does so."""
 
 
 def found_path() -> str:
@@ -138,7 +160,9 @@ def library() -> Library:
     """The library of this process, started at the first call."""
     import atexit
 
-    made = Library(found_path())
+    path = found_path()
+    by_mpi4py = path == NAME and not environment.value("DLVM_MPI") and _installed("mpi4py")
+    made = ByMpi4py() if by_mpi4py else Library(path)
     atexit.register(made.finish)
     previous = sys.excepthook
 
@@ -181,7 +205,7 @@ class Processes:
 
     def gathered(self, piece: Array) -> list[Array]:
         """The pieces of all ranks, in their order."""
-        rows = self.mpi.gather(piece, WORLD, self.mesh.size)
+        rows = self.mpi.gather(piece, self.mpi.world, self.mesh.size)
         return [np.frombuffer(r.tobytes(), piece.dtype).reshape(piece.shape) for r in rows]
 
     def run(self, work: Callable[[int], T]) -> list[T]:
@@ -227,5 +251,5 @@ class Processes:
         words = table_of(self.mesh, self.rank, exchanges, groups)
         names = ("MPI_Alltoall", "MPI_Allgather", "MPI_Sendrecv")
         words[[SWAP, GATHER, SEND]] = [self.mpi.address(name) for name in names]
-        words[BYTE], words[IGNORED] = BYTES, 0
+        words[BYTE], words[IGNORED] = self.mpi.byte, self.mpi.ignored
         return words

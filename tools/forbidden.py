@@ -3,7 +3,8 @@
 python tools/forbidden.py
 
 Bytes from a disk or a user never become Python code or objects of any class, and nothing leaves
-the machine. What is allowed all the same stands in ``ALLOWED``, each with its reason.
+the machine, but to ranks that a launcher of MPI has started. What is allowed all the same stands in
+``ALLOWED``, each with its reason.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("gen/runtime/pool.py", "ctypes"): "memory and system functions of the thread pool",
     ("gen/gpu/driver.py", "ctypes"): "calls NVIDIA's driver",
     ("gen/gpu/staging.py", "ctypes"): "copies between NumPy's memory and pinned memory",
+    ("gen/mpi.py", "ctypes"): "calls MPI, by which ranks that a launcher started reach one another",
+    ("gen/rank_tables.py", "ctypes"): "functions that machine code calls where ranks are threads",
     ("gen/gpu/dlpack.py", "ctypes"): "reads and writes the records of DLPack",
     ("gen/gpu/emulator/device.py", "ctypes"): "memory in place of a GPU's",
     ("gen/gpu/emulator/machine.py", "ctypes"): "calls the machine code of emulated threads",
