@@ -99,6 +99,26 @@ ARRAYS = (
         "1",
     ),
 )
+DATA = (
+    Script(
+        "len(dlvm.batches(X, 2, mesh='data'))",
+        r"make one: (dlvm\.mesh.*)",
+        "len(dlvm.batches(X, 2, mesh={0}))",
+        "2",
+    ),
+    Script(
+        "len(dlvm.batches(X, 2, axis='data'))",
+        "give (mesh=) as well",
+        f"{MESH}len(dlvm.batches(X, 2, axis='data', {{0}}mesh))",
+        "2",
+    ),
+    Script(
+        f"{MESH}len(dlvm.batches(X, 2, mesh=mesh, axis=0))",
+        "leave axis= out",
+        f"{MESH}len(dlvm.batches(X, 2, mesh=mesh))",
+        "2",
+    ),
+)
 PARTS = "from dlvm.ir.sharding import mesh, ranks\nfrom dlvm.ir.sharding.mesh import Mesh\n"
 INSIDE = (
     Script(
