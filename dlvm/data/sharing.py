@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from dlvm.base.errors import ArgumentError, ShapeError
-from dlvm.dsl.arrays.sharding import Ranks
+from dlvm.dsl.arrays.sharding import mesh_of
 from dlvm.dsl.trace.scopes import type_of, user_origin
 from dlvm.dsl.trace.sharded import check_axes
 from dlvm.dsl.trace.specs import concrete
@@ -77,15 +77,10 @@ def shares_of(mesh: Any, axis: Any) -> Shares | None:
             origin=user_origin(),
             remedy="give mesh= as well, or leave axis= out",
         )
-    if not isinstance(mesh, Ranks):
-        raise ArgumentError(
-            f"batches: mesh={mesh!r:.40}: expected a mesh",
-            origin=user_origin(),
-            remedy='make one: dlvm.mesh({"data": -1})',
-        )
-    axes = _named(next(iter(mesh.shape)) if axis is None else axis)
-    check_axes((axes,), "batches", mesh.mesh)
-    return Shares(mesh.mesh, axes)
+    ranks = mesh_of("batches", mesh)
+    axes = _named(next(iter(ranks.sizes)) if axis is None else axis)
+    check_axes((axes,), "batches", ranks)
+    return Shares(ranks, axes)
 
 
 def _named(axis: Any) -> Axes:

@@ -51,6 +51,7 @@ SCRIPTS: tuple[Script, ...] = (
         *typed_mesh.ANNOTATIONS,
         *typed_mesh.ARRAYS,
         *typed_mesh.DATA,
+        *typed_mesh.STATES,
         *typed_mesh.INSIDE,
     ),
     *typed_onnx.MODELS,
