@@ -212,8 +212,11 @@ def states(folder: str | os.PathLike[str], max_to_keep: int | None = 3) -> State
         start, tree = runs.restore(tree)              # (0, tree) if there is no state yet
         for step, batch in enumerate(dlvm.batches(rows, 32, key, start=start), start + 1):
             tree = train(tree, batch)
-            if step % 100 == 0 or runs.preempted():
+            leave = runs.preempted()
+            if leave or step % 100 == 0:
                 runs.save(step, tree)
+            if leave:
+                break
     """
     path = path_of("states", folder, "dlvm.states(folder)")
     if max_to_keep is not None and (not WHOLE.fits(max_to_keep) or max_to_keep < 1):

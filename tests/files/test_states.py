@@ -15,7 +15,7 @@ import pytest
 
 import dlvm
 from dlvm import UserError
-from dlvm.files.grids import INDEX
+from dlvm.files.grids import INDEX, read_index
 from dlvm.files.preempted import Notice
 from dlvm.ir.sharding.sharded import Sharded
 
@@ -88,6 +88,23 @@ def test_ranks_with_the_same_piece_write_it_once(tmp_path: Path):
     dlvm.states(tmp_path).save(0, {"w": dlvm.shard(X, "b", None, mesh=given), "x": X})
     files = {f.name: {*dlvm.load(f)} for f in (tmp_path / "state-0").glob("rank-*")}
     assert files == {"rank-0.safetensors": {"w", "x"}, "rank-1.safetensors": {"w"}}
+
+
+def test_a_process_with_one_rank_writes_and_reads_its_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    given, like = mesh(a=2, b=2), {"w": dlvm.shard(X, "b", None, mesh=mesh(a=2, b=2)), "x": X}
+    runs = dlvm.states(tmp_path)
+    runs.save(0, like)
+    x, grids = like["w"], read_index(tmp_path / "state-0" / INDEX)
+    for rank, names in enumerate((["w", "x"], ["w"], [], [])):
+        for module in ("grids", "keeping"):
+            monkeypatch.setattr(f"dlvm.files.{module}.held", lambda _, r=rank: [r])
+        alone = {"w": Sharded(given.mesh, [x.pieces[rank]], x.shape, x.sharding), "x": X}
+        here = {n: [r for r, _ in grids[n].written_here(alone[n])] for n in grids}
+        assert [n for n, ranks in here.items() if ranks == [rank]] == names
+        (piece,) = runs.restore(alone)[1]["w"].pieces
+        np.testing.assert_array_equal(piece, x.pieces[rank])
 
 
 def test_leaves_of_every_kind_come_back_bit_by_bit(tmp_path: Path):
