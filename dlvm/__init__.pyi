@@ -84,6 +84,7 @@ from dlvm.dsl.trace.typed import Operand
 from dlvm.dsl.trace.typed import Shape
 from dlvm.dsl.trace.typed import static as static
 from dlvm.exporting.formats import export as export
+from dlvm.files.keeping import states as states
 from dlvm.files.reading import load as load
 from dlvm.files.writing import save as save
 from dlvm.ir.module import Module as Module
@@ -109,7 +110,7 @@ from typing import SupportsIndex
 import builtins
 import numpy as np
 
-__all__ = ['CompilerError', 'DlvmError', 'Module', 'StaleState', 'TraceWarning', 'UserError', 'aot', 'associative_scan', 'assume', 'batches', 'checkpoint', 'checkpoint_name', 'checkpoint_scan', 'cond', 'custom_jvp', 'custom_vjp', 'debug', 'default_dtype', 'eval_shape', 'export', 'fori_loop', 'from_sympy', 'function', 'gpu', 'grad', 'hessian', 'jacobian', 'jvp', 'linalg', 'linearize', 'load', 'map', 'mesh', 'nn', 'onnx', 'ops', 'optim', 'parse', 'random', 'save', 'save_names', 'scan', 'shard', 'spec', 'stablehlo', 'static', 'stop_gradient', 'switch', 'taps', 'trace', 'tree', 'value_and_grad', 'vjp', 'vmap', 'while_loop']
+__all__ = ['CompilerError', 'DlvmError', 'Module', 'StaleState', 'TraceWarning', 'UserError', 'aot', 'associative_scan', 'assume', 'batches', 'checkpoint', 'checkpoint_name', 'checkpoint_scan', 'cond', 'custom_jvp', 'custom_vjp', 'debug', 'default_dtype', 'eval_shape', 'export', 'fori_loop', 'from_sympy', 'function', 'gpu', 'grad', 'hessian', 'jacobian', 'jvp', 'linalg', 'linearize', 'load', 'map', 'mesh', 'nn', 'onnx', 'ops', 'optim', 'parse', 'random', 'save', 'save_names', 'scan', 'shard', 'spec', 'stablehlo', 'states', 'static', 'stop_gradient', 'switch', 'taps', 'trace', 'tree', 'value_and_grad', 'vjp', 'vmap', 'while_loop']
 
 __version__: str
 __array_api_version__: str

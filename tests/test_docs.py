@@ -7,8 +7,10 @@ import inspect
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +51,14 @@ def run_page(page: Path, folder: Path, capsys: pytest.CaptureFixture[str], **giv
             found = capsys.readouterr().out
             assert checker.check_output(shown, found, FLAGS), f"{code}\n{found}"
     return space
+
+
+@pytest.fixture(autouse=True)
+def signals_as_before() -> Iterator[None]:
+    """SIGTERM ends the tests, also after a page has asked whether it came."""
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
 
 
 def test_the_example_of_the_readme_runs_as_it_stands(

@@ -21,6 +21,7 @@ from dlvm.dsl.call import compiled, explain, function
 from dlvm.dsl.derive import custom
 from dlvm.dsl.elements import datatypes
 from dlvm.dsl.trace import mistakes, tensor
+from dlvm.files.keeping import States
 from dlvm.gen.program.report import Report
 from dlvm.ir.sharding.sharded import Sharded
 from tools import examples
@@ -49,7 +50,7 @@ SUBJECTS = {
     "Staging": "staging functions specs configuration module parser abstract",
     "Control flow": "control loops long_scans mapping associative",
     "Derivatives and batching": "derivatives jacobians linear custom",
-    "Data and files": "batching reading writing ahead formats",
+    "Data and files": "batching reading writing keeping ahead formats",
     "Effects and looking": "effects taps debugging",
     "Making and converting arrays": "creation datatypes defaults random_bits",
     "Element by element": "elementwise arithmetic powers special comparison",
@@ -72,6 +73,7 @@ METHODS = (
     ("A function with a custom_jvp", "f", custom.JvpFunction, "defjvp defjvps"),
     ("A mesh", "mesh", sharding.Ranks, "from_local index"),
     ("An array that dlvm.shard cuts", "x", Sharded, "whole"),
+    ("The states of a run", "runs", States, "save restore latest_step all_steps preempted"),
     ("A place in an array", "x.at[i]", placing.At, "set add mul multiply min max get"),
 )
 """Objects that calls give: what they are, how they are written here, and what users call there."""

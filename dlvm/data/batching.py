@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from dlvm.base.errors import ArgumentError, CallError
+from dlvm.dsl.arrays.sharding import Ranks
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.random import fold_in
@@ -24,6 +25,7 @@ from .checks import (
 from .plans import Plan, Source
 from .progress import shown
 from .rows import Rows, buckets_of, leaves_of, weights_of
+from .sharing import Shares, shares_of
 from .streams import Stream, function_of, is_stream
 from .workers import ahead, each
 
@@ -48,6 +50,7 @@ class Batches:
     progress: bool
     transform: Transform | None
     augment: Augment | None
+    shares: Shares | None
 
     def __len__(self) -> int:
         if self.source.total is None:
@@ -75,14 +78,21 @@ class Batches:
     def _made(self, plan: Plan) -> Any:
         """The batch of a plan; an error says which batch could not be made."""
         try:
-            batch = self.source.make(plan)
-            if self.transform is not None:
-                batch = self.transform(batch)
-            if self.augment is not None:
-                batch = self.augment(batch, fold_in(fold_in(self.key, AUGMENT), plan.number))
+            if self.shares is not None:
+                return self.shares.batch(plan, self._changed)
+            return self._changed(plan)
         except Exception as error:
             error.add_note(f"dlvm.batches was making batch {plan.number}")
             raise
+
+    def _changed(self, plan: Plan, piece: int | None = None) -> Any:
+        """The examples of a plan, transformed and augmented; each piece has a key of its own."""
+        batch = self.source.make(plan)
+        if self.transform is not None:
+            batch = self.transform(batch)
+        if self.augment is not None:
+            key = fold_in(fold_in(self.key, AUGMENT), plan.number)
+            batch = self.augment(batch, key if piece is None else fold_in(key, piece))
         return batch
 
 
@@ -104,6 +114,8 @@ def batches(
     lengths: Any = None,
     buckets: Sequence[int] | None = None,
     threads: int = 1,
+    mesh: Ranks | None = None,
+    axis: str | tuple[str, ...] | None = None,
 ) -> Batches:
     """The rows of a tree of arrays in batches of ``size``: an iterable of trees, with a length.
 
@@ -125,6 +137,11 @@ def batches(
     one, which each epoch calls. Its examples are trees, which are stacked; ``collate`` makes a
     batch of a list of them in another way. With ``buckets``, ``lengths`` is a function of an
     example, and arrays whose first axis is as long as their example are padded with zeros.
+
+    With a ``mesh``, arrays of a batch are ``Sharded``: the ranks along its first axis share the
+    rows, or those along ``axis``. Each process reads and makes the rows of its own ranks alone,
+    piece by piece: ``transform`` and ``augment`` are called for each piece, and give a row for each
+    row. What a piece holds follows from the key, the number of the batch and that of the piece.
     """
     check_counts(1, size=size, threads=threads)
     check_counts(0, epochs=epochs, start=start, prefetch=prefetch)
@@ -132,7 +149,7 @@ def batches(
     check_functions(transform=transform, augment=augment, collate=collate)
     check_key(key, augment)
     check_threads(threads, prefetch)
-    bounds = bounds_of(buckets, lengths)
+    bounds, shares = bounds_of(buckets, lengths), shares_of(mesh, axis)
     if is_stream(arrays):
         check_stream(arrays, key, augment, weights, lengths, epochs)
         source: Source = Stream(
@@ -142,7 +159,7 @@ def batches(
         source = _rows(arrays, int(size), key, int(epochs), last, weights, lengths, bounds)
         check_rows(source, start, collate)
     every = (int(start), int(prefetch), int(threads), bool(progress))
-    return Batches(source, int(size), key, *every, transform, augment)
+    return Batches(source, int(size), key, *every, transform, augment, shares)
 
 
 def _rows(

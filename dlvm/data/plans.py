@@ -6,18 +6,36 @@ any order, so that what a batch holds does not depend on the number of threads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
+
+from dlvm.ir import Array
 
 
 @dataclass(frozen=True)
 class Plan:
-    """One batch to be made: its number, its examples, and the longest length in its bucket."""
+    """One batch to be made: its number, its examples, and the longest length in its bucket.
+
+    Examples are a slice of rows, places of rows, or what a stream gave.
+    """
 
     number: int
-    held: Any
+    held: slice | Array | Sequence[Any]
     bound: int | None = None
+
+    @property
+    def count(self) -> int:
+        """The number of examples."""
+        held = self.held
+        return held.stop - held.start if isinstance(held, slice) else len(held)
+
+    def part(self, low: int, high: int) -> Plan:
+        """The plan of some examples of this one, of which there may be fewer."""
+        held, high = self.held, min(high, self.count)
+        if isinstance(held, slice):
+            return replace(self, held=slice(held.start + low, held.start + high))
+        return replace(self, held=held[low:high])
 
 
 class Source(Protocol):

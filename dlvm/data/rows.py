@@ -84,7 +84,8 @@ class Rows:
     def _parts(self, order: Array | None) -> list[Part]:
         if self.buckets is not None:
             return self._bucketed(np.arange(self.rows) if order is None else order, self.buckets)
-        parts = [slice(i, i + self.size) for i in range(0, self.rows, self.size)]
+        starts = range(0, self.rows, self.size)
+        parts = [slice(i, min(i + self.size, self.rows)) for i in starts]
         return [(part if order is None else order[part], None) for part in parts]
 
     def _bucketed(self, order: Array, buckets: Buckets) -> list[Part]:

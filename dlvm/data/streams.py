@@ -108,16 +108,17 @@ class Stream:
 
     def make(self, plan: Plan) -> Any:
         """What ``collate`` makes of the examples; without it, arrays that are stacked."""
+        held: Any = plan.held
         if self.collate is not None:
-            return self.collate(plan.held)
+            return self.collate(held)
         lengths = self.lengths
-        counts = [None if lengths is None else lengths(example) for example in plan.held]
-        return _stacked(plan, counts)
+        counts = [None if lengths is None else lengths(example) for example in held]
+        return _stacked(held, plan.bound, counts)
 
 
-def _stacked(plan: Plan, lengths: Sequence[int | None]) -> Any:
-    """The examples of a plan as one tree; leaves as long as their example are padded."""
-    flat = [flatten(example) for example in plan.held]
+def _stacked(examples: Sequence[Any], bound: int | None, lengths: Sequence[int | None]) -> Any:
+    """Examples as one tree; leaves as long as their example are padded."""
+    flat = [flatten(example) for example in examples]
     spec = flat[0][1]
     names = labels(spec, "example")
     for leaves, other in flat:
@@ -130,7 +131,7 @@ def _stacked(plan: Plan, lengths: Sequence[int | None]) -> Any:
     columns: list[Array] = []
     for i, name in enumerate(names):
         arrays = [concrete("batches", leaves[i], name) for leaves, _ in flat]
-        padded = [_padded(x, n, plan.bound) for x, n in zip(arrays, lengths, strict=True)]
+        padded = [_padded(x, n, bound) for x, n in zip(arrays, lengths, strict=True)]
         columns.append(_column(padded, name))
     return unflatten(spec, columns)
 

@@ -12,6 +12,7 @@ from typing import Any
 from dlvm.base.errors import ArgumentError
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.trace.trees import Spec, keys, labels
+from dlvm.ir.sharding.sharded import Sharded
 
 ALONE = "value"
 """The name of a leaf that is the whole tree."""
@@ -45,6 +46,17 @@ def path_of(what: str, path: Any, usage: str) -> str:
             origin=user_origin(),
             remedy=f"write {usage}",
         ) from None
+
+
+def refuse_sharded(what: str, leaf: Any, label: str, remedy: str) -> None:
+    """An error for an array of which each rank of a mesh has a piece: a file has whole arrays."""
+    if isinstance(leaf, Sharded):
+        raise ArgumentError(
+            f"{what}: {label} is shared by the ranks of the mesh {leaf.mesh}, and a file has whole "
+            "arrays",
+            origin=user_origin(),
+            remedy=remedy,
+        )
 
 
 def _is_text(name: str) -> bool:

@@ -12,6 +12,7 @@ import os
 import shutil
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,12 @@ from dlvm.dsl.trace.specs import concrete
 from dlvm.dsl.trace.trees import flatten, labels
 from dlvm.ir import I64, Array
 
-from .names import names_of, path_of
+from .names import names_of, path_of, refuse_sharded
 
 ABANDONED = 3600.0
 """Seconds without a write after which the folder of an unfinished save has no owner any more."""
+
+KEEP = "keep it by dlvm.states(folder).save(step, tree), or save {}.whole()"
 
 
 @facing_users
@@ -43,11 +46,14 @@ def save(path: str | os.PathLike[str], tree: Any) -> None:
     written, spec = flatten(tree)
     names = names_of("save", spec, "tree")
     pairs = zip(written, labels(spec, "tree"), strict=True)
-    arrays = {n: _array(x, label) for n, (x, label) in zip(names, pairs, strict=True)}
-    _write(Path(os.path.realpath(file)), arrays)
+    arrays: dict[str, Array] = {}
+    for name, (leaf, label) in zip(names, pairs, strict=True):
+        refuse_sharded("save", leaf, label, KEEP.format(label))
+        arrays[name] = saved(leaf, label)
+    write_arrays(Path(os.path.realpath(file)), arrays)
 
 
-def _array(leaf: Any, label: str) -> Array:
+def saved(leaf: Any, label: str) -> Array:
     """A leaf as an array whose elements lie side by side."""
     if isinstance(leaf, int) and not I64.lowest <= leaf <= I64.highest:
         raise NumberOutOfRange(
@@ -60,10 +66,19 @@ def _array(leaf: Any, label: str) -> Array:
     return np.asarray(array, order="C")
 
 
-def _write(target: Path, arrays: dict[str, Array]) -> None:
+def write_arrays(target: Path, arrays: dict[str, Array]) -> None:
+    """Writes arrays to a file, at once or not at all."""
     from safetensors import SafetensorError
     from safetensors.numpy import save_file  # pyright: ignore[reportUnknownVariableType]
 
+    try:
+        write_whole(target, lambda new: save_file(arrays, new))
+    except SafetensorError as error:
+        raise OSError(f"save: {target} could not be written: {error}") from None
+
+
+def write_whole(target: Path, fill: Callable[[Path], object]) -> None:
+    """Gives a file its name once it is complete and on the disk; ``fill`` writes it."""
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "save: there is no such folder", str(target.parent))
     _tidy(target)
@@ -72,13 +87,11 @@ def _write(target: Path, arrays: dict[str, Array]) -> None:
         new = folder / target.name
         new.touch()
         mode = (target if target.exists() else new).stat().st_mode
-        save_file(arrays, new)
+        fill(new)
         new.chmod(mode & 0o7777)
-        _to_disk(new)
+        to_disk(new)
         _put(new, target)
-        _to_disk(target.parent)
-    except SafetensorError as error:
-        raise OSError(f"save: {target} could not be written: {error}") from None
+        to_disk(target.parent)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -97,7 +110,7 @@ def _prefix(target: Path) -> str:
     return f".{target.name[:50]}.saving-"
 
 
-def _to_disk(path: Path) -> None:
+def to_disk(path: Path) -> None:
     """Waits until a file, or the names in a folder, are on the disk."""
     windows = system.HERE == "Windows"
     if windows and path.is_dir():

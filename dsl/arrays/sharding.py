@@ -31,6 +31,7 @@ Partial = tuple[Axes | None, ...]
 """What shares each axis of an array; None where the compiler chooses."""
 MADE: dict[Mesh, Origin] = {}
 """The lines on which meshes were made, the newest mesh last."""
+MAKE = 'make one: dlvm.mesh({"data": -1})'
 NAMES = 'dlvm.shard(x, "data", None) names the axis of a mesh that shares each axis of x'
 
 
@@ -144,6 +145,13 @@ def mesh(
     return Ranks(made)
 
 
+def mesh_of(what: str, given: Any) -> Mesh:
+    """The mesh that is given as ``mesh=``."""
+    if not isinstance(given, Ranks):
+        raise _wrong(f"{what}: mesh={given!r:.40}: expected a mesh", MAKE)
+    return given.mesh
+
+
 def _check_counts(given: Any, what: str, least: int = 1) -> None:
     """Refuses what is no dict from names to whole numbers of at least 1, or -1."""
     if not isinstance(given, Mapping):
@@ -244,13 +252,10 @@ def _several(names: Any) -> tuple[Any, ...]:
 
 
 def _annotated(x: Any, names: Sequence[Any], given: Ranks | None) -> Any:
-    if given is not None and not isinstance(given, Ranks):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise _wrong(
-            f"shard: mesh={given!r:.40}: expected a mesh", 'make one: dlvm.mesh({"data": -1})'
-        )
+    wanted = None if given is None else mesh_of("shard", given)
     if current() is None and not isinstance(x, Tensor):
-        return _cut(x, names, _newest() if given is None else given.mesh)
-    traced, mesh = staged(x), _of_the_trace(given)
+        return _cut(x, names, wanted or _newest())
+    traced, mesh = staged(x), _of_the_trace(wanted)
     known = _known(names, traced.type.rank, mesh, "shard")
     spec = tuple("..." if axes is None else "+".join(axes) for axes in known)
     return fresh(Shard(traced.read(), spec), traced.weak) if spec else traced
@@ -274,7 +279,7 @@ def _newest() -> Mesh:
     return next(reversed(MADE))
 
 
-def _of_the_trace(given: Ranks | None) -> Mesh:
+def _of_the_trace(given: Mesh | None) -> Mesh:
     """The mesh of the function that is traced."""
     scope = current()
     mesh = None if scope is None else scope.trace.mesh
@@ -282,12 +287,12 @@ def _of_the_trace(given: Ranks | None) -> Mesh:
         raise TraceError(
             "shard: the function that is staged has no mesh", origin=user_origin(), remedy=DECORATE
         )
-    if given is not None and given.mesh != mesh:
+    if given is not None and given != mesh:
         raise TraceError(
-            f"shard: the mesh is {given.mesh}, and that of the function is {mesh}",
+            f"shard: the mesh is {given}, and that of the function is {mesh}",
             origin=user_origin(),
             remedy="leave mesh= out in staged code, and give it to dlvm.function",
-            notes=(*_made_at(given.mesh), *_made_at(mesh)),
+            notes=(*_made_at(given), *_made_at(mesh)),
         )
     return mesh
 

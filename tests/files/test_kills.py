@@ -78,3 +78,13 @@ def test_ctrl_c_leaves_the_last_whole_file(tmp_path: Path):
     assert (found["w"] == found["n"]).all()
     others = [name for name in os.listdir(tmp_path) if name != "model"]
     assert all(name.startswith(".model.saving-") for name in others)  # one, if it came at the end
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked to be killed")
+def test_a_killed_save_of_a_state_leaves_the_last_whole_state():
+    given = [sys.executable, "-W", "ignore::DeprecationWarning", "-m", "tests.files.state_kills"]
+    root = Path(__file__).parents[2]
+    done = subprocess.run([*given, "10"], capture_output=True, text=True, check=False, cwd=root)
+    assert done.returncode == 0, done.stderr
+    unfinished = int(done.stdout.split()[4])
+    assert unfinished > 0, done.stdout  # some were cut off in the middle

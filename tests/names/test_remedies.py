@@ -46,7 +46,14 @@ SCRIPTS: tuple[Script, ...] = (
         *typed_files.EXPRESSIONS,
     ),
     *typed_layers.LAYERS,
-    *(*typed_mesh.MESHES, *typed_mesh.ANNOTATIONS, *typed_mesh.ARRAYS, *typed_mesh.INSIDE),
+    *(
+        *typed_mesh.MESHES,
+        *typed_mesh.ANNOTATIONS,
+        *typed_mesh.ARRAYS,
+        *typed_mesh.DATA,
+        *typed_mesh.STATES,
+        *typed_mesh.INSIDE,
+    ),
     *typed_onnx.MODELS,
 )
 Y = np.array([10.0, 20.0, 30.0])

@@ -99,6 +99,101 @@ ARRAYS = (
         "1",
     ),
 )
+DATA = (
+    Script(
+        "len(dlvm.batches(X, 2, mesh='data'))",
+        r"make one: (dlvm\.mesh.*)",
+        "len(dlvm.batches(X, 2, mesh={0}))",
+        "2",
+    ),
+    Script(
+        "len(dlvm.batches(X, 2, axis='data'))",
+        "give (mesh=) as well",
+        f"{MESH}len(dlvm.batches(X, 2, axis='data', {{0}}mesh))",
+        "2",
+    ),
+    Script(
+        f"{MESH}len(dlvm.batches(X, 2, mesh=mesh, axis=0))",
+        "leave axis= out",
+        f"{MESH}len(dlvm.batches(X, 2, mesh=mesh))",
+        "2",
+    ),
+)
+RUNS = "import tempfile\nruns = dlvm.states(tempfile.mkdtemp())\n"
+SHARED = f"{RUNS}{MESH}tree = [dlvm.shard(M, 'data', None)]\n"
+STATES = (
+    Script(
+        f"{SHARED}dlvm.save(tempfile.mkdtemp() + '/a', tree)",
+        r"keep it by (dlvm\.states\(folder\)\.save\(step, tree\)), or",
+        f"{SHARED}folder, step = tempfile.mkdtemp(), 3\n{{0}}\n"
+        "dlvm.states(folder).restore([M])[1][0]",
+        "M",
+    ),
+    Script(
+        f"{SHARED}dlvm.save(tempfile.mkdtemp() + '/a', [M])\n"
+        "dlvm.save(tempfile.mkdtemp() + '/b', tree)",
+        r"or save (tree\[0\]\.whole\(\))",
+        f"{SHARED}path = tempfile.mkdtemp() + '/a'\ndlvm.save(path, {{0}})\n"
+        "dlvm.load(path)['value']",
+        "M",
+    ),
+    Script(
+        f"{SHARED}dlvm.save(tempfile.mkdtemp() + '/a', [M])\n"
+        "path = tempfile.mkdtemp() + '/b'\ndlvm.save(path, [M])\ndlvm.load(path, like=tree)",
+        r"restore it by dlvm\.states\(folder\)(\.restore\(like\)), or",
+        f"{SHARED}like = tree\nruns.save(3, [M])\nruns{{0}}[1][0].whole()",
+        "M",
+    ),
+    Script(
+        f"{RUNS}runs.save({{'a': X}}, 3)",
+        "write (.*)",
+        f"{RUNS}step, tree = 3, {{'a': X}}\n{{0}}\nruns.restore(tree)[1]['a']",
+        "X",
+    ),
+    Script(
+        f"{RUNS}runs.save(12, [X])\nruns.restore([X], step='12')",
+        "write (.*)",
+        f"{RUNS}like = [X * 0]\nruns.save(12, [X])\n{{0}}[1][0]",
+        "X",
+    ),
+    Script(
+        f"{RUNS}runs.save(12, [X])\nruns.restore([X], step=3)",
+        r"give a step of (runs\.all_steps\(\))",
+        f"{RUNS}runs.save(12, [X])\nruns.restore([X], step={{0}}[0])[1][0]",
+        "X",
+    ),
+    Script(
+        "len(dlvm.states('run', max_to_keep=0).all_steps())",
+        "give (max_to_keep=None) to",
+        f"{RUNS}len(dlvm.states(tempfile.mkdtemp(), {{0}}).all_steps())",
+        "0",
+    ),
+    Script(
+        "dlvm.states({'a': X})",
+        "write (.*)",
+        "import tempfile\nfolder = tempfile.mkdtemp()\nlen({0}.all_steps())",
+        "0",
+    ),
+    Script(
+        f"{RUNS}runs.save(3, [X])\nruns.save(4, [X])\n"
+        "path = runs.folder / 'state-4' / 'index.json'\npath.write_text('')\nruns.restore([X])",
+        r"an earlier state: (runs\.restore\(like, step=n\)), for an n of",
+        f"{RUNS}like = [X * 0]\nruns.save(3, [X])\nn = runs.all_steps()[0]\n{{0}}[1][0]",
+        "X",
+    ),
+    Script(
+        f"{RUNS}{MESH}runs.save(3, [M])\nruns.restore([dlvm.spec('f64[2@data,3]')])",
+        r"give an array that (dlvm\.shard) has cut, or",
+        f"{RUNS}{MESH}runs.save(3, [M])\nruns.restore([{{0}}(M, 'data', None)])[1][0].whole()",
+        "M",
+    ),
+    Script(
+        f"{RUNS}runs.restore([X], mesh='data')",
+        r"make one: (dlvm\.mesh.*)",
+        f"{RUNS}runs.restore([X], mesh={{0}})[1][0]",
+        "X",
+    ),
+)
 PARTS = "from dlvm.ir.sharding import mesh, ranks\nfrom dlvm.ir.sharding.mesh import Mesh\n"
 INSIDE = (
     Script(

@@ -35,13 +35,20 @@ def piece_of(mesh: Mesh, x: Array, sharding: Sharding, rank: int, fill: Any = 0)
     return np.array(x, order="C")
 
 
+def place(mesh: Mesh, shape: Sequence[int], sharding: Sharding, rank: int) -> tuple[slice, ...]:
+    """Where the piece of a rank lies in the whole array, without what lies beyond its end."""
+    at: list[slice] = []
+    for n, names in zip(shape, sharding, strict=True):
+        size = int(mesh.local(n, names))
+        low = min(n, mesh.index(rank, names) * size)
+        at.append(slice(low, min(n, low + size)))
+    return tuple(at)
+
+
 def whole(mesh: Mesh, pieces: Sequence[Array], sharding: Sharding, shape: Sequence[int]) -> Array:
     """The array of which each rank has a piece."""
     out = np.empty(tuple(shape), pieces[0].dtype)
     for rank, found in enumerate(pieces):
-        at: list[slice] = []
-        for axis, names in enumerate(sharding):
-            low = min(shape[axis], mesh.index(rank, names) * found.shape[axis])
-            at.append(slice(low, min(shape[axis], low + found.shape[axis])))
-        out[tuple(at)] = found[tuple(slice(s.stop - s.start) for s in at)]
+        at = place(mesh, shape, sharding, rank)
+        out[at] = found[tuple(slice(s.stop - s.start) for s in at)]
     return out
