@@ -21,9 +21,9 @@ from dlvm.dsl.trace.sharded import check_axes
 from dlvm.dsl.trace.specs import concrete
 from dlvm.dsl.trace.trees import Spec, flatten, labels, unflatten
 from dlvm.ir import Array
-from dlvm.ir.sharding.held import held
 from dlvm.ir.sharding.mesh import Axes, Mesh
 from dlvm.ir.sharding.pieces import part
+from dlvm.ir.sharding.ranks import held
 from dlvm.ir.sharding.sharded import Sharded
 
 from .plans import Plan
@@ -42,7 +42,7 @@ class Shares:
 
     def batch(self, plan: Plan, make: Make) -> Any:
         """The batch of a plan: a tree of arrays, of which each rank has its rows."""
-        places = [self.mesh.index(rank, self.axes) for rank in held(self.mesh.size)]
+        places = [self.mesh.index(rank, self.axes) for rank in held(self.mesh)]
         made = {place: self._rows(plan, place, make) for place in sorted(set(places))}
         leaves = zip(*(made[place][0] for place in places), strict=True)
         return unflatten(made[places[0]][1], [self._shared(xs, plan.count) for xs in leaves])

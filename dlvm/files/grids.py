@@ -21,8 +21,8 @@ from typing import Any
 from dlvm.base.errors import UserError
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.ir import Array, TensorType
-from dlvm.ir.sharding.held import held
 from dlvm.ir.sharding.mesh import Sharding
+from dlvm.ir.sharding.ranks import held
 from dlvm.ir.sharding.sharded import Sharded
 
 from .contents import TYPES, once
@@ -84,7 +84,7 @@ class Grid:
         cells = dict(self.cells())
         pieces = x.pieces if isinstance(x, Sharded) else (x,)
         for rank, piece in zip(
-            held(x.mesh.size if isinstance(x, Sharded) else 1), pieces, strict=True
+            held(x.mesh if isinstance(x, Sharded) else None), pieces, strict=True
         ):
             if rank in cells:
                 yield rank, piece[tuple(slice(s.stop - s.start) for s in cells[rank])]

@@ -27,9 +27,10 @@ from dlvm.dsl.trace.scopes import type_of, user_origin
 from dlvm.dsl.trace.specs import Spec
 from dlvm.dsl.trace.trees import flatten, labels, unflatten
 from dlvm.ir import Array
-from dlvm.ir.sharding.held import held
+from dlvm.ir.sharding import ranks
 from dlvm.ir.sharding.mesh import Mesh, Sharding, checked_axes
 from dlvm.ir.sharding.pieces import place
+from dlvm.ir.sharding.ranks import held, told
 from dlvm.ir.sharding.sharded import Sharded
 
 from .contents import Contents, opened
@@ -99,16 +100,26 @@ class States:
         for name, grid, x in zip(names, grids, arrays, strict=True):
             for rank, piece in grid.written_here(x):
                 files.setdefault(rank, {})[name] = np.asarray(piece, order="C")
-        new = self._begun(int(step))
+        first = ranks.rank() == 0  # of the processes of a mesh, which wait for one another
+        (again, *_) = told(self._begun(int(step)).again if first else 0)
+        new = self._folder(int(step), again)
         try:
-            for rank, pieces in files.items():
-                write_arrays(_file(new.path, rank), pieces)
-            text = index_of(dict(zip(names, grids, strict=True)))
-            write_whole(new.path / INDEX, lambda path: path.write_text(text, "utf8"))
+            for number, pieces in files.items():
+                write_arrays(_file(new.path, number), pieces)
+            told(0)
+            if first:
+                text = index_of(dict(zip(names, grids, strict=True)))
+                write_whole(new.path / INDEX, lambda path: path.write_text(text, "utf8"))
         except BaseException:
             new.remove()
             raise
-        self._forget(new)
+        if first:
+            self._forget(new)
+        told(0)
+
+    def _folder(self, step: int, again: int) -> Folder:
+        name = f"state-{step}" + (f".{again}" if again else "")
+        return Folder(step, again, self.folder / name)
 
     def _begun(self, step: int) -> Folder:
         """A new folder for a state, once unfinished ones are removed."""
@@ -119,8 +130,7 @@ class States:
                 found.remove()
             elif found.step == step:
                 again.append(found.again + 1)
-        count = max(again, default=0)
-        new = Folder(step, count, self.folder / (f"state-{step}" + (f".{count}" if count else "")))
+        new = self._folder(step, max(again, default=0))
         new.path.mkdir()
         to_disk(self.folder)
         return new
@@ -193,12 +203,14 @@ class States:
 
     @facing_users
     def preempted(self) -> bool:
-        """Whether the system has asked this process to end, by SIGTERM: save a state and leave.
+        """Whether the system has asked a process of the run to end, by SIGTERM: save and leave.
+
+        The processes of a mesh ask at once, at the same step, and are told the same.
 
         The first call, in the main thread, begins to listen; until then the signal ends the
         process, as it does without.
         """
-        return NOTICE.asked()
+        return any(told(NOTICE.asked()))
 
 
 @facing_users
@@ -314,7 +326,7 @@ def _array(
         return out
     (mesh, sharding), made, pieces = on, dict[tuple[int, ...], Array](), list[Array]()
     local = [int(n) for n in mesh.locally(sizes, sharding)]
-    for rank in held(mesh.size):
+    for rank in held(mesh):
         at = tuple(mesh.index(rank, axes) for axes in sharding)
         if at not in made:
             made[at] = np.zeros(local, grid.type.dtype.numpy)

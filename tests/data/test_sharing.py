@@ -62,7 +62,7 @@ def test_a_process_reads_the_rows_of_its_ranks_alone(monkeypatch: pytest.MonkeyP
     from dlvm.data import sharing
     from dlvm.data.rows import Rows
 
-    monkeypatch.setattr(sharing, "held", lambda size: [size - 2])  # type: ignore[misc]
+    monkeypatch.setattr(sharing, "held", lambda mesh: [mesh.size - 2])  # type: ignore[misc]
     batches = dlvm.batches(X, 8, KEY, mesh=mesh(4))
     rows = batches.source
     assert isinstance(rows, Rows)

@@ -14,6 +14,8 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
+import numpy as np
+
 from dlvm.base.errors import IRError
 from dlvm.ir.types import Array
 
@@ -161,9 +163,19 @@ def world_of(mesh: Mesh) -> Any:
     return PROCESSES[mesh] if mesh.processes else World(mesh)
 
 
-def held(mesh: Mesh) -> Sequence[int]:
-    """The ranks whose pieces this process has."""
+def held(mesh: Mesh | None) -> Sequence[int]:
+    """The ranks whose pieces this process has; of what is on no mesh, its own."""
+    if mesh is None:
+        return (rank(),)
     return (PROCESSES[mesh].rank,) if mesh.processes else range(mesh.size)
+
+
+def told(number: int) -> list[int]:
+    """What each process has for a number, which all give at once; of one process its own."""
+    world = next(iter(PROCESSES.values()), None)
+    if world is None:
+        return [number]
+    return [int(x[0]) for x in world.gathered(np.array([number], np.int64))]
 
 
 def rank() -> int:
