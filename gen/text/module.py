@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import prod
-from typing import Protocol, TypeAlias
+from typing import Protocol, Self, TypeAlias
 
 from dlvm.target import Target
 
@@ -305,6 +305,18 @@ class FunctionWriter:
         """Memory of the function's own."""
         return self.value(f"alloca {type_}, align {alignment}", self.arrays)
 
+    def shared(self, name: str, element: str, size: int) -> str:
+        """An array that the threads of a block of a GPU share, a global of its address space."""
+        self.text.globals[name] = (
+            f"@{name} = internal addrspace(3) global [{size} x {element}] undef, align 16"
+        )
+        return f"addrspacecast (ptr addrspace(3) @{name} to ptr)"
+
+    def claim(self, code: int) -> str:
+        """Whether this thread is the first of all that records a failure in the status."""
+        claim = f"cmpxchg ptr %status, i64 0, i64 {code} monotonic monotonic"
+        return self.value(f"extractvalue {{ i64, i1 }} {self.value(claim)}, 1")
+
     def label(self, name: str) -> None:
         """Start a block."""
         self.lines.append(f"{name}:")
@@ -392,13 +404,48 @@ class FunctionWriter:
             skipped = "" if some else f"[ {c.start}, %{before} ], "
             c.now = self.value(f"phi {c.type} {skipped}[ {c.next}, %{last} ]")
 
+    def as_long_as(
+        self, type_: str, start: str, holds: Callable[[str], str], step: Callable[[str], str]
+    ) -> str:
+        """What a value is after steps for as long as a condition of it holds."""
+        before, body, end = self.name("before"), self.name("body"), self.name("end")
+        self.jump(before)
+        self.label(before)
+        self.branch(holds(start), body, end)
+        self.label(body)
+        now = f"%{self.name('left')}"
+        phi: Lines = []
+        self.lines.append(phi)
+        following = step(now)
+        edges = f"[ {start}, %{before} ], [ {following}, %{body} ]"
+        phi.append(f"  {now} = phi {type_} {edges}")
+        self.branch(holds(following), body, end)
+        self.label(end)
+        return self.value(f"phi {type_} {edges}")
+
+    @contextmanager
+    def again(self, holds: Callable[[], str], labels: Sequence[str]) -> Generator[None]:
+        """What is written inside runs for as long as a condition holds, which is computed first."""
+        head, body, end = (self.name(n) for n in labels)
+        self.jump(head)
+        self.label(head)
+        self.branch(holds(), body, end)
+        self.label(body)
+        yield
+        self.jump(head)
+        self.label(end)
+
+    def another(self) -> Self:
+        """The writer of another function of the same module."""
+        return type(self)(self.text)
+
     def names(self) -> set[str]:
         """Of all values that stand in the function."""
         return set(NAME.findall(self.body()))
 
     def body(self) -> str:
         """The lines of the function as they are so far."""
-        return "\n".join(_flat(self.arrays + self.head + self.lines))
+        return "\n".join(flat(self.arrays + self.head + self.lines))
 
     def function(self, header: str, attributes: str = "#0", last: str = "ret void") -> str:
         """The finished function, after its last instruction."""
@@ -425,9 +472,10 @@ def _is_below(start: str, stop: str) -> bool:
     return start.isdecimal() and stop.isdecimal() and int(start) < int(stop)
 
 
-def _flat(lines: Lines) -> Iterator[str]:
+def flat(lines: Lines) -> Iterator[str]:
+    """All lines in order."""
     for line in lines:
         if isinstance(line, str):
             yield line
         else:
-            yield from _flat(line)
+            yield from flat(line)

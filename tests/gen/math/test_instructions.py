@@ -19,7 +19,7 @@ from dlvm.ir import (
     TensorType,
 )
 from dlvm.ir.sizes.dims import symbol
-from dlvm.ops import Bitcast, Cast, Elementwise, Kernel, Neg, Polygamma, Select
+from dlvm.ops import Bitcast, Cast, Elementwise, Kernel, Neg, Polygamma, Select, Shard
 from tests.gen.compiled import Compiled, interpret
 from tests.gen.values import numbers, same_bits
 
@@ -36,8 +36,8 @@ def all_of(dtype, size=None):
     c = Param(n.with_dtype(BOOL), "c")
     with Builder() as b:
         for cls in OPS.values():
-            if not issubclass(cls, Elementwise) or dtype.kind not in cls.accepts:
-                continue
+            if not issubclass(cls, Elementwise) or dtype.kind not in cls.accepts or cls is Shard:
+                continue  # a Shard is gone before there are kernels
             if cls is Cast:
                 [Cast(x, to) for to in NUMBERS]
             elif cls is Bitcast:
