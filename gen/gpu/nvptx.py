@@ -112,8 +112,13 @@ class GpuEmitter(Emitter):
     @contextmanager
     def failure(self, bad: str, lanes: int, code: int) -> Generator[None]:
         """In the first thread of all that fail, so that the words of the status are of one."""
-        with self.w.when(bad), self.w.when(self.w.claim(code)):
+        with self.w.when(bad), self.w.when(self.claim(code)):
             yield
+
+    def claim(self, code: int) -> str:
+        """Whether this thread is the first of all that records a failure in the status."""
+        claim = f"cmpxchg ptr %status, i64 0, i64 {code} monotonic monotonic"
+        return self.w.value(f"extractvalue {{ i64, i1 }} {self.w.value(claim)}, 1")
 
     def statement(self, s: Statement) -> None:
         """One statement; a barrier only where lanes share memory."""

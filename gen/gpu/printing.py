@@ -21,8 +21,9 @@ from dlvm.gen.loops.statements import (
     statements,
 )
 from dlvm.gen.printed.dialect import Dialect, spelt
+from dlvm.gen.printed.module import PrintedText
 from dlvm.gen.printed.opencl import DIALECTS
-from dlvm.gen.printed.writer import PrintedText, PrintedWriter
+from dlvm.gen.printed.writer import PrintedWriter
 from dlvm.gen.program.promises import Promises
 from dlvm.gen.program.steps import Program
 from dlvm.gen.text.lanes import stored_type
@@ -35,7 +36,7 @@ from .nvptx import GpuEmitter
 
 def module_of(target: Target) -> PrintedText:
     """An empty module in the language of a target."""
-    return PrintedText.in_(DIALECTS[target.dialect])
+    return PrintedText(DIALECTS[target.dialect])
 
 
 def print_kernel(kernel: LoopKernel, target: Target, known: Promises | None = None) -> PrintedText:
@@ -51,13 +52,17 @@ def print_kernel(kernel: LoopKernel, target: Target, known: Promises | None = No
     parameters = ", ".join([*given[:-1], *sizes, given[-1]])
     name, lanes = spelt(kernel.name), block_size(kernel)
     head = d.kernel.format(name=name, lanes=lanes, parameters=parameters)
-    places = "\n".join(f"  {d.place.format(T=w.type(t), name=spelt(x))}" for t, x in typed)
-    text.functions[kernel.name] = f"{head}\n{places}\n{w.body()}\n}}"
+    places = [d.place.format(T=w.say.type(t), name=spelt(x)) for t, x in typed]
+    first = "\n".join(f"  {line}" for line in (*places, *text.arrays))
+    text.functions[kernel.name] = f"{head}\n{first}\n{w.body()}\n}}"
     return text
 
 
 class _PrintedEmitter(GpuEmitter):
     """Blocks that use their shared arrays again wait for one another's lanes; no vectors."""
+
+    def claim(self, code: int) -> str:
+        return self.w.call("i1", "dlvm.claim", ("i64", str(code)))
 
     def loop(self, s: Loop) -> None:
         if s.kind == "vector":

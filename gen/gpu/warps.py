@@ -96,7 +96,7 @@ def _in_registers(access: Load | Store, lane: Dim) -> bool:
 
 def shared(w: FunctionWriter, warp: Warp, local: Local) -> str:
     """The address of a shared array."""
-    return w.shared(f"{warp.kernel}.{local.name}", stored_type(local.dtype), local.size)
+    return w.text.shared(f"{warp.kernel}.{local.name}", stored_type(local.dtype), local.size)
 
 
 def exchanged(

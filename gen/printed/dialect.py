@@ -46,6 +46,7 @@ class Dialect:
     instead: str
     """The types to compute in where one is absent: for messages."""
     forms: Mapping[str, str]
+    """By words, as above; ``@dlvm.claim`` says whether a lane is the first that fails."""
     constants: Mapping[str, str]
     """A constant of digits ``{x}``, by the types of LLVM."""
     infinite: tuple[str, str]
@@ -82,8 +83,6 @@ class Dialect:
     """A size among them: ``{name}``."""
     place: str
     """The first line about a buffer: ``{T}``, ``{name}``."""
-    claim: str
-    """Whether a lane is the first that fails: ``{code}``."""
 
     def type(self, llvm: str) -> str | None:
         """The type for one of LLVM, None where there is none."""

@@ -12,7 +12,7 @@ from .dialect import DIALECTS, Dialect, register
 
 __all__ = ["DIALECTS", "OPENCL"]
 
-CLAIM = "atomic_cmpxchg((volatile __global uint *)status, 0u, {code}u) == 0u"
+CLAIM = "atomic_cmpxchg((volatile __global uint *)status, 0u, (uint){0}) == 0u"
 """The low word of the status, as 64-bit atomics are an extension; codes are small."""
 SIGNED = "as_{S}({0}) %s as_{S}({1})"
 FENCES = "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)"
@@ -113,6 +113,7 @@ OPENCL = register(
             "@llvm.ldexp": "ldexp({0}, (int){1})",
             "@llvm.fptosi.sat": "{0} != {0} ? 0 : ({T})convert_{U}_sat({0})",
             "@llvm.fptoui.sat": "{0} != {0} ? 0 : convert_{T}_sat({0})",
+            "@dlvm.claim": CLAIM,
             "@llvm.ctlz": "clz({0})",
             "@llvm.nvvm.read.ptx.sreg.ctaid.x": "get_group_id(0)",
             "@llvm.nvvm.read.ptx.sreg.nctaid.x": "get_num_groups(0)",
@@ -147,6 +148,5 @@ OPENCL = register(
         buffer="__global uchar *m_{name}, ulong at_{name}",
         size="ulong {name}",
         place="__global {T} *{name} = (__global {T} *)(m_{name} + at_{name});",
-        claim=CLAIM,
     )
 )

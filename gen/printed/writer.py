@@ -15,45 +15,14 @@ from dataclasses import dataclass
 
 from dlvm.base.errors import CompilerError
 from dlvm.gen.text.access import Kind, MemoryAccess
-from dlvm.gen.text.module import Carry, FunctionWriter, Iteration, Lines, Text, flat
+from dlvm.gen.text.module import Carry, FunctionWriter, Iteration, Lines, flat
 
-from .dialect import Dialect, spelt
-from .instruction import Instruction, fields, read
+from .dialect import spelt
+from .expressions import Expressions
+from .instruction import Instruction, read
+from .module import PrintedText, counted
 
-ARRAY = re.compile(r"\[(\d+) x (\w+)\]")
-OF_ONE_TYPE = re.compile(r"(\.(f16|f32|f64|i\d+|v\d\w+))+$")
 HEADER = re.compile(r"(?:internal )?(.*?) @([\w.]+)\((.*)\)$")
-
-
-class PrintedText(Text):
-    """A module in a language; its pieces are those of a module of LLVM."""
-
-    dialect: Dialect
-
-    @staticmethod
-    def in_(dialect: Dialect) -> PrintedText:
-        """An empty module."""
-        text = PrintedText("")
-        text.dialect = dialect
-        return text
-
-    def constant(self, name: str, type_: str, value: str, linkage: str = "private") -> None:
-        """Constant data, as a table of the module."""
-        count, element = _array(type_)
-        items = (x.strip().rpartition(" ")[2] for x in value.strip("[]").split(","))
-        d = self.dialect
-        self.globals[name] = d.table.format(
-            T=d.types[element],
-            name=spelt(name),
-            count=count,
-            items=", ".join(d.constant(element, x) for x in items),
-        )
-        self.constants[name] = type_
-
-    def __str__(self) -> str:
-        pieces = (self.declarations, self.globals, self.functions)
-        body = "\n\n".join("\n".join(piece.values()) for piece in pieces if piece)
-        return f"{self.dialect.head}\n\n{body}\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,25 +40,10 @@ class PrintedWriter(FunctionWriter):
 
     def __init__(self, text: PrintedText, trusted: bool = False) -> None:
         super().__init__(text, trusted)
-        self.dialect = text.dialect
+        self.dialect, self.say = text.dialect, Expressions(text)
         self.pointers: dict[str, Pointer] = {}
 
     # -- values --------------------------------------------------------------------------------
-
-    def type(self, llvm: str) -> str:
-        """A type as the language has it."""
-        found = self.dialect.type(llvm)
-        if found is None:
-            raise CompilerError(f"{self.dialect.language} has no type for {llvm}")
-        if llvm.startswith("{") and llvm not in self.text.declarations:
-            d = self.dialect
-            parts = [d.part.format(T=self.type(t), name=f"p{i}") for i, t in _numbered(llvm)]
-            self.text.declarations[llvm] = d.record.format(name=found, fields=" ".join(parts))
-        return found
-
-    def operand(self, llvm: str, x: str) -> str:
-        """A value of LLVM's text: a name or a constant."""
-        return spelt(x) if x.startswith("%") else self.dialect.constant(llvm, x)
 
     def value(self, right: str, into: Lines | None = None) -> str:
         """A name that is set to what an instruction computes."""
@@ -98,58 +52,18 @@ class PrintedWriter(FunctionWriter):
         if i.word == "insertvalue":
             self._replaced(i, name, lines)
         else:
-            lines.append(self._let(i.type, name, self.expression(i)))
+            lines.append(self.say.let(i.type, name, self.say.expression(i)))
         return name
 
     def do(self, line: str) -> None:
         """An instruction without a result."""
-        self.lines.append(f"{self.expression(read(line))};")
-
-    def _let(self, llvm: str, name: str, x: str) -> str:
-        return self.dialect.let.format(T=self.type(llvm), name=spelt(name), x=x)
-
-    def _variable(self, llvm: str, name: str, x: str) -> str:
-        return self.dialect.variable.format(T=self.type(llvm), name=spelt(name), x=x)
-
-    def expression(self, i: Instruction) -> str:
-        """What an instruction computes."""
-        xs = [self.operand(t, x) for t, x in i.operands if t]
-        if i.word == "extractvalue":
-            return f"{xs[0]}.p{i.operands[-1][1]}"
-        if i.word.startswith("@") and i.word[1:] in self.text.functions:
-            return f"{spelt(i.word)}({', '.join(xs)})"
-        first = i.operands[0][0] if i.operands else ""
-        form = self._form(i, first)
-        signed = self.dialect.signed
-        return form.format(
-            *xs,
-            T="" if i.type == "void" else self.type(i.type),
-            F=self.type(first) if first else "",
-            S=signed.get(first, ""),
-            U=signed.get(i.type, ""),
-        )
-
-    def _form(self, i: Instruction, first: str) -> str:
-        forms, word = self.dialect.forms, OF_ONE_TYPE.sub("", i.word)
-        found = forms.get(f"{word}.{first}", forms.get(word))
-        if found is None:
-            raise CompilerError(f"{self.dialect.language} has no form for {i.word} of {first}")
-        return found
+        self.lines.append(f"{self.say.expression(read(line))};")
 
     def _replaced(self, i: Instruction, name: str, lines: Lines) -> None:
         (record, whole), (type_, part), (_, number) = i.operands
-        before = self.blank(record) if whole == "poison" else spelt(whole)
-        lines.append(self._variable(record, name, before))
-        lines.append(f"{spelt(name)}.p{number} = {self.operand(type_, part)};")
-
-    def blank(self, record: str) -> str:
-        """A record of zeros."""
-        zeros = ", ".join(self.dialect.constant(t, "zeroinitializer") for t in fields(record))
-        return self.dialect.zeros.format(name=self.type(record), zeros=zeros)
-
-    def hidden(self, x: str, into: Lines) -> str:
-        """The number itself: nothing is hidden from a compiler of text."""
-        return x
+        before = self.say.blank(record) if whole == "poison" else spelt(whole)
+        lines.append(self.say.variable(record, name, before))
+        lines.append(f"{spelt(name)}.p{number} = {self.say.operand(type_, part)};")
 
     def call(self, result: str, function: str, *arguments: tuple[str, str]) -> str:
         """An intrinsic, as the expression that the table has for it."""
@@ -176,9 +90,9 @@ class PrintedWriter(FunctionWriter):
     ) -> str:
         """An element further on: an index, which is printed where it is a sum."""
         base, name = self.pointer(pointer), f"%{self.name()}"
-        far = self.operand("i64", str(index))
+        far = self.say.operand("i64", str(index))
         if base.index != "0":
-            line = self._let("i64", name, f"{base.index} + {far}")
+            line = self.say.let("i64", name, f"{base.index} + {far}")
             (self.lines if into is None else into).append(line)
             far = spelt(name)
         self.pointers[name] = Pointer(base.array, far)
@@ -192,29 +106,17 @@ class PrintedWriter(FunctionWriter):
         if access.lanes > 1 or access.kind not in (Kind.LOAD, Kind.STORE):
             raise CompilerError(f"{self.dialect.language} has no {access}")
         if access.writes:
-            self.lines.append(f"{element} = {self.operand(access.element, str(access.value))};")
+            self.lines.append(f"{element} = {self.say.operand(access.element, str(access.value))};")
             return name
         name = name or f"%{self.name()}"
-        (self.lines if into is None else into).append(self._let(access.element, name, element))
+        (self.lines if into is None else into).append(self.say.let(access.element, name, element))
         return name
 
     def array(self, type_: str, alignment: int = 64) -> str:
         """An array of this lane."""
-        return self._array(self.dialect.array, f"%{self.name()}", *_array(type_))
-
-    def shared(self, name: str, element: str, size: int) -> str:
-        """An array of the block."""
-        return self._array(self.dialect.shared, f"@{name}", size, element)
-
-    def _array(self, form: str, name: str, count: int, element: str) -> str:
-        line = form.format(T=self.type(element), name=spelt(name), count=count)
-        self.arrays.append(line)
-        return name
-
-    def claim(self, code: int) -> str:
-        """Whether this lane is the first of all that records a failure in the status."""
-        name = f"%{self.name()}"
-        self.lines.append(self._let("i1", name, self.dialect.claim.format(code=code)))
+        (count, element), name = counted(type_), f"%{self.name()}"
+        told = {"T": self.say.type(element), "name": spelt(name), "count": count}
+        self.arrays.append(self.dialect.array.format(**told))
         return name
 
     # -- branches and loops ----------------------------------------------------------------------
@@ -222,7 +124,7 @@ class PrintedWriter(FunctionWriter):
     @contextmanager
     def when(self, condition: str) -> Generator[None]:
         """What is written inside runs only where the condition holds."""
-        self.lines.append(f"if ({self.operand('i1', condition)}) {{")
+        self.lines.append(f"if ({self.say.operand('i1', condition)}) {{")
         yield
         self.lines.append("}")
 
@@ -242,10 +144,10 @@ class PrintedWriter(FunctionWriter):
         """Values that are computed only where the condition holds, else others."""
         names = [f"%{self.name()}" for _ in otherwise]
         for name, x in zip(names, otherwise, strict=True):
-            self.lines.append(self._variable(type_, name, self.operand(type_, x)))
+            self.lines.append(self.say.variable(type_, name, self.say.operand(type_, x)))
         with self.when(condition):
             for name, x in zip(names, make(), strict=True):
-                self.lines.append(f"{spelt(name)} = {self.operand(type_, x)};")
+                self.lines.append(f"{spelt(name)} = {self.say.operand(type_, x)};")
         return names
 
     @contextmanager
@@ -257,16 +159,16 @@ class PrintedWriter(FunctionWriter):
         head: Lines = []
         for c in carried:
             c.now = c.next = f"%{self.name('c')}"
-            self.lines.append(self._variable(c.type, c.now, self.operand(c.type, c.start)))
+            self.lines.append(self.say.variable(c.type, c.now, self.say.operand(c.type, c.start)))
         names = [c.now for c in carried]
-        below = self.expression(read(f"icmp slt i64 {index}, {stop}"))
+        below = self.say.expression(read(f"icmp slt i64 {index}, {stop}"))
         self.lines.append(
             self.dialect.count.format(
-                T=self.type("i64"),
+                T=self.say.type("i64"),
                 i=spelt(index),
-                start=self.operand("i64", start),
+                start=self.say.operand("i64", start),
                 below=below,
-                step=self.operand("i64", str(step)),
+                step=self.say.operand("i64", str(step)),
             )
         )
         self.lines.append(head)
@@ -280,7 +182,7 @@ class PrintedWriter(FunctionWriter):
         """All at once, as what follows may be made of what others were."""
         following = [f"%{self.name()}" for _ in carried]
         for c, new in zip(carried, following, strict=True):
-            self.lines.append(self._let(c.type, new, self.operand(c.type, c.next)))
+            self.lines.append(self.say.let(c.type, new, self.say.operand(c.type, c.next)))
         for name, new in zip(names, following, strict=True):
             self.lines.append(f"{spelt(name)} = {spelt(new)};")
 
@@ -289,12 +191,12 @@ class PrintedWriter(FunctionWriter):
     ) -> str:
         """What a value is after steps for as long as a condition of it holds."""
         now, more = f"%{self.name('c')}", f"%{self.name()}"
-        self.lines.append(self._variable(type_, now, self.operand(type_, start)))
-        self.lines.append(self._variable("i1", more, self.operand("i1", holds(now))))
+        self.lines.append(self.say.variable(type_, now, self.say.operand(type_, start)))
+        self.lines.append(self.say.variable("i1", more, self.say.operand("i1", holds(now))))
         self.lines.append(f"while ({spelt(more)}) {{")
         following = step(now)
-        self.lines.append(f"{spelt(now)} = {self.operand(type_, following)};")
-        self.lines.append(f"{spelt(more)} = {self.operand('i1', holds(now))};")
+        self.lines.append(f"{spelt(now)} = {self.say.operand(type_, following)};")
+        self.lines.append(f"{spelt(more)} = {self.say.operand('i1', holds(now))};")
         self.lines.append("}")
         return now
 
@@ -302,7 +204,7 @@ class PrintedWriter(FunctionWriter):
     def again(self, holds: Callable[[], str], labels: Sequence[str]) -> Generator[None]:
         """What is written inside runs for as long as a condition holds, computed first."""
         self.lines.append("for (;;) {")
-        self.lines.append(f"if (!{self.operand('i1', holds())}) {{ break; }}")
+        self.lines.append(f"if (!{self.say.operand('i1', holds())}) {{ break; }}")
         yield
         self.lines.append("}")
 
@@ -325,18 +227,7 @@ class PrintedWriter(FunctionWriter):
         result, name, parameters = found.groups()
         d = self.dialect
         given = [p.rsplit(" ", 1) for p in parameters.split(", ")]
-        typed = ", ".join(d.parameter.format(T=self.type(t), name=spelt(x)) for t, x in given)
-        head = d.function.format(T=self.type(result), name=spelt(name), parameters=typed)
-        value = self.operand(result, last.rsplit(" ", 1)[1])
+        typed = ", ".join(d.parameter.format(T=self.say.type(t), name=spelt(x)) for t, x in given)
+        head = d.function.format(T=self.say.type(result), name=spelt(name), parameters=typed)
+        value = self.say.operand(result, last.rsplit(" ", 1)[1])
         return f"{head}\n{self.body()}\n  return {value};\n}}"
-
-
-def _array(type_: str) -> tuple[int, str]:
-    found = ARRAY.fullmatch(type_)
-    if found is None:
-        raise CompilerError(f"an array of vectors where elements are printed: {type_}")
-    return int(found[1]), found[2]
-
-
-def _numbered(record: str) -> list[tuple[int, str]]:
-    return list(enumerate(fields(record)))

@@ -134,6 +134,13 @@ class Text:
         """Whether it reads vectors of long elements under a mask."""
         return "+avx2" in self.attributes
 
+    def shared(self, name: str, element: str, size: int) -> str:
+        """An array that the threads of a block of a GPU share, a global of its address space."""
+        self.globals[name] = (
+            f"@{name} = internal addrspace(3) global [{size} x {element}] undef, align 16"
+        )
+        return f"addrspacecast (ptr addrspace(3) @{name} to ptr)"
+
     def include(self, other: Text) -> None:
         """Take over the pieces of another module for the same target."""
         self.declarations.update(other.declarations)
@@ -220,10 +227,6 @@ class FunctionWriter:
         (self.lines if into is None else into).append(f"  {name} = {right}")
         return name
 
-    def hidden(self, x: str, into: Lines) -> str:
-        """A number that LLVM knows nothing of."""
-        return self.value(f'call i64 asm "", "=r,0"(i64 {x})', into)
-
     def call(self, result: str, function: str, *arguments: tuple[str, str]) -> str:
         """A call of a declared function; the types of arguments stand before their values."""
         types = ", ".join(t for t, _ in arguments)
@@ -304,18 +307,6 @@ class FunctionWriter:
     def array(self, type_: str, alignment: int = 64) -> str:
         """Memory of the function's own."""
         return self.value(f"alloca {type_}, align {alignment}", self.arrays)
-
-    def shared(self, name: str, element: str, size: int) -> str:
-        """An array that the threads of a block of a GPU share, a global of its address space."""
-        self.text.globals[name] = (
-            f"@{name} = internal addrspace(3) global [{size} x {element}] undef, align 16"
-        )
-        return f"addrspacecast (ptr addrspace(3) @{name} to ptr)"
-
-    def claim(self, code: int) -> str:
-        """Whether this thread is the first of all that records a failure in the status."""
-        claim = f"cmpxchg ptr %status, i64 0, i64 {code} monotonic monotonic"
-        return self.value(f"extractvalue {{ i64, i1 }} {self.value(claim)}, 1")
 
     def label(self, name: str) -> None:
         """Start a block."""
@@ -452,6 +443,11 @@ class FunctionWriter:
         if self.listener is not None:
             self.listener.ended(header.partition("@")[2].partition("(")[0])
         return f"define {header} {attributes} {{\nentry:\n{self.body()}\n  {last}\n}}"
+
+
+def hidden(w: FunctionWriter, x: str, into: Lines) -> str:
+    """A number that LLVM knows nothing of."""
+    return w.value(f'call i64 asm "", "=r,0"(i64 {x})', into)
 
 
 def declaration(name: str, parameters: str) -> str:

@@ -58,6 +58,8 @@ PROGRAMS = {
     "columns": (lambda x: x.sum(axis=0), COLUMNS),
     "product": (lambda x, y: dlvm.tanh(x @ y), f32(70, 40), f32(40, 50)),
     "gather": (lambda x, i: x[i] * 2, ROWS, INDICES),
+    "scatter": (lambda x, i, u: x.at[i].add(u), ROWS, INDICES, f32(90, 300)),
+    "search": (lambda x, v: dlvm.searchsorted(x, v), np.sort(f32(100)), f32(20)),
     "random": (lambda x: dlvm.random.normal(dlvm.random.key(3), (100,), dtype="f32") + x, f32(100)),
 }
 
