@@ -47,6 +47,7 @@ class OpenCL:
             self.device.single_fp_config & self.cl.device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT
         )
         self.options = ["-w", *([EXACT] if rounds else [])]
+        self.doubles = bool(self.device.double_fp_config)
         self._next = APART
         self._starts: list[int] = []
         self._held: dict[int, Any] = {}
@@ -123,6 +124,11 @@ class OpenCL:
         return kernels[name]
 
     def _built(self, text: str) -> dict[str, Any]:
+        if "double " in text and not self.doubles:
+            raise UserError(
+                f"the program computes in f64, which {self.name} does not compute",
+                remedy="give arrays of f32, or leave the target out",
+            )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # drivers say something even where nothing is wrong
             program = self.cl.Program(self.context, text).build(options=self.options)

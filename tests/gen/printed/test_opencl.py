@@ -116,3 +116,10 @@ def test_a_missing_package_or_device_says_what_to_install(monkeypatch):
     with pytest.raises(UserError, match=r"needs the package pyopencl") as found:
         opencl_backend.OpenCL()
     assert "dlvm-compiler[opencl]" in str(found.value)
+
+
+def test_a_device_without_f64_says_so(device, monkeypatch):
+    monkeypatch.setattr(device, "doubles", False)
+    with pytest.raises(UserError, match=r"f64, which .* does not compute"):
+        dlvm.function(lambda x: x + 2, target="opencl")(np.ones(3))
+    assert np.asarray(dlvm.function(lambda x: x + 3, target="opencl")(f32(3))).shape == (3,)

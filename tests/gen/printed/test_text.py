@@ -1,12 +1,14 @@
 """Text of printed kernels, which needs no device: instructions taken apart, refusals, names."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import dlvm
 from dlvm.base.errors import CompilerError, UserError
 from dlvm.gen.printed.instruction import Instruction, read
-from dlvm.gen.printed.opencl import OPENCL
+from dlvm.gen.printed.opencl import DIALECTS, OPENCL
 
 X = np.ones((4, 40), "f4")
 
@@ -59,3 +61,17 @@ def test_stages_and_names():
         f.text("ptx")
     with pytest.raises(UserError, match="expected opencl, or opencl with the number of a device"):
         dlvm.function(lambda x: x, target="opencl:first")
+
+
+def test_what_a_language_has_not_is_refused_with_its_line(monkeypatch):
+    reason = "this language has no f64"
+    monkeypatch.setitem(DIALECTS, "opencl", replace(OPENCL, absent={"f64": reason}))
+
+    def f(x):
+        return x * dlvm.exp(x)
+
+    assert dlvm.function(f, target="opencl").compile(X).text("opencl")
+    with pytest.raises(UserError, match=f"f64.*: {reason}") as found:
+        dlvm.function(f, target="opencl").compile(np.ones(3)).text("opencl")
+    assert "return x * dlvm.exp(x)" in str(found.value)
+    assert "compute in f32, or leave the target out" in str(found.value)
