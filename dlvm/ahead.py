@@ -26,7 +26,7 @@ from dlvm.ir.rewrite import prefixed
 from dlvm.ops import Constant
 from dlvm.ops.flow.calls import called
 from dlvm.target import Target
-from dlvm.targets import is_gpu, named
+from dlvm.targets import is_gpu, named, text_of
 
 if TYPE_CHECKING:
     from dlvm.gen.aot.bundle import Bundle, Wishes
@@ -153,7 +153,7 @@ def _check_options(wishes: Wishes) -> None:
     if is_gpu(wishes.target):
         raise UserError(
             f"aot: expected a processor that runs a whole program, found target={wishes.target!r}",
-            remedy="the stage ptx of a compiled function is the text of its kernels",
+            remedy=f"the stage {text_of(wishes.target)} of a compiled function is its kernels",
         )
     if wishes.page and not named(wishes.target).triple.startswith("wasm"):
         raise ArgumentError(

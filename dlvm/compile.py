@@ -335,7 +335,7 @@ class Road:
             return str(getattr(self, stage))
         if stage in self.executable.texts:
             return self.executable.texts[stage]
-        known = (*STAGES, "ptx") if is_gpu(self.options.target) else STAGES
+        known = (*MODULES, *self.executable.texts) if is_gpu(self.options.target) else STAGES
         if self.options.mesh is not None:
             known = (*known, *OF_A_MESH)
         meant = did_you_mean(stage, known)

@@ -6,7 +6,7 @@ Schedules, emission and cost models read it; no other code asks which machine it
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 from dlvm.base import system
@@ -40,7 +40,9 @@ class Target:
     ``measured`` is how fast the machine was found to be, where that was measured.
     ``os`` is "linux" where code runs in a process with threads, signals and an allocator, and
     "none" where it may call nothing; addresses have ``word`` bits. ``device`` is the number of the
-    GPU that runs it, None for the first or the one that was chosen.
+    GPU that runs it, None for the first or the one that was chosen. Kernels are printed in a
+    ``dialect`` where LLVM has no code for the processor. ``exchanges`` says whether lanes of a GPU
+    read registers of one another.
     """
 
     triple: str
@@ -56,6 +58,8 @@ class Target:
     os: str = "linux"
     word: int = 64
     device: int | None = field(default=None, repr=False)
+    dialect: str = field(default="", repr=False)
+    exchanges: bool = field(default=True, repr=False)
 
     @property
     def machine(self) -> Machine:
@@ -77,6 +81,13 @@ class Target:
             )
         features = f"+ptx{PTX_VERSIONS[cpu]}"
         return Target("nvptx64-nvidia-cuda", cpu, features, 8, 255, threads=1, device=device)
+
+    @staticmethod
+    def printed(dialect: str, device: int | None = None) -> Target:
+        """A GPU, or what stands in for one, whose driver compiles kernels from text."""
+        triple = f"{dialect}-unknown-unknown"
+        target = Target(triple, dialect, "", 8, 255, threads=1, device=device)
+        return replace(target, dialect=dialect, exchanges=False)
 
     @property
     def capability(self) -> int:

@@ -44,6 +44,10 @@ TARGETS: dict[str, Target] = {
 """What ``target=`` names; vectors of RISC-V and the Cortex-M7 are written after a +."""
 
 
+PRINTED = {"opencl": "opencl"}
+"""Targets whose kernels are printed, each with the stage that is their text."""
+
+
 def register(name: str, target: Target) -> None:
     """Add a processor; one that is there already stays as it is."""
     if name in TARGETS and TARGETS[name] != target:
@@ -54,8 +58,13 @@ def register(name: str, target: Target) -> None:
 
 
 def is_gpu(name: str) -> bool:
-    """Whether a target is a GPU, as ``cuda``, ``cuda:1`` and ``cuda:sm_90a`` are."""
-    return name == "cuda" or name.startswith("cuda:")
+    """Whether a target is a GPU, as ``cuda``, ``cuda:1``, ``cuda:sm_90a`` and ``opencl`` are."""
+    return name.partition(":")[0] in ("cuda", *PRINTED)
+
+
+def text_of(name: str) -> str:
+    """The stage that is what the driver of a GPU gets."""
+    return PRINTED.get(name.partition(":")[0], "ptx")
 
 
 def _gpu(name: str) -> Target:
@@ -70,14 +79,25 @@ def _gpu(name: str) -> Target:
     return Target.cuda(*words, device=device)
 
 
+def _printed(name: str) -> Target:
+    """What ``opencl`` and ``opencl:1`` name."""
+    dialect, _, number = name.partition(":")
+    if number and not number.isdecimal():
+        raise UserError(
+            f"target={name!r}: expected {dialect}, or {dialect} with the number of a device",
+            remedy=f"write target='{dialect}:0'",
+        )
+    return Target.printed(dialect, int(number) if number else None)
+
+
 def named(name: str) -> Target:
     """A processor of the table, or the one that this process runs on."""
     if name == "host":
         return Target.host()
     if is_gpu(name):
-        return _gpu(name)
+        return _printed(name) if name.partition(":")[0] in PRINTED else _gpu(name)
     if name not in TARGETS:
-        names = ", ".join(map(repr, ("host", "cuda", "cuda:sm_90a", *TARGETS)))
+        names = ", ".join(map(repr, ("host", "cuda", "cuda:sm_90a", *PRINTED, *TARGETS)))
         raise UserError(
             f"target={name!r}: expected one of {names}",
             remedy='write target="host"',

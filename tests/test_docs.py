@@ -80,6 +80,7 @@ def test_the_readme_fits_on_one_screen():
 PAGES_THAT_RUN = {
     "ahead-of-time": 1,
     "gpu": 1,
+    "printed-kernels": 1,
     "guide": 3,
     "testing": 3,
     "language": 3,

@@ -41,7 +41,7 @@ from dlvm.gen.math.instructions import LlvmScalars
 from dlvm.gen.schedule.transforms.vectorize import WIDEST as LANES
 from dlvm.gen.text.access import vector
 from dlvm.gen.text.lanes import Val, number, splat, stored_type
-from dlvm.gen.text.module import FunctionWriter, Lines, Listener, Text
+from dlvm.gen.text.module import FunctionWriter, Lines, Listener, Text, hidden
 from dlvm.gen.text.sizes import Offsets, Vector
 from dlvm.ir import BOOL, Dim
 from dlvm.ir.sizes.dims import at_least, symbol
@@ -286,7 +286,7 @@ class Emitter:
         if self.offsets.vector is None or not self.target.triple.startswith("x86_64"):
             return index
         inside = [self.offsets.known(t.extent) for t in s.body if isinstance(t, Loop)]
-        return index if all(at_least(1, n) for n in inside) else self.w.hidden(index, head)
+        return index if all(at_least(1, n) for n in inside) else hidden(self.w, index, head)
 
     def once(self, s: Loop, begin: Dim, turns: Dim) -> None:
         """The turn of a loop that has no more than one, if there is one."""

@@ -259,24 +259,24 @@ def searched(
     largest = w.value(f"lshr i64 {above}, 1")
     w.store("i64", "0", found)
     w.store("i64", largest, step)
-    head, body, end = (w.name(n) for n in ("head", "halve", "found"))
-    w.jump(head)
-    w.label(head)
-    now = w.load("i64", step)
-    w.branch(w.value(f"icmp sgt i64 {now}, 0"), body, end)
-    w.label(body)
-    low = w.load("i64", found)
-    probe = w.value(f"add i64 {low}, {now}")
+    now = ""
 
-    def passed() -> str:
-        x = load(w.value(f"sub i64 {probe}, 1"))
-        if not right:
-            return before(w, dtype, x, key)
-        return w.value(f"xor i1 {before(w, dtype, key, x)}, true")
+    def halves() -> str:
+        nonlocal now
+        now = w.load("i64", step)
+        return w.value(f"icmp sgt i64 {now}, 0")
 
-    ok = w.maybe(w.value(f"icmp sle i64 {probe}, {count}"), "i1", "false", passed)
-    w.store("i64", w.value(f"select i1 {ok}, i64 {probe}, i64 {low}"), found)
-    w.store("i64", w.value(f"lshr i64 {now}, 1"), step)
-    w.jump(head)
-    w.label(end)
+    with w.again(halves, ("head", "halve", "found")):
+        low = w.load("i64", found)
+        probe = w.value(f"add i64 {low}, {now}")
+
+        def passed() -> str:
+            x = load(w.value(f"sub i64 {probe}, 1"))
+            if not right:
+                return before(w, dtype, x, key)
+            return w.value(f"xor i1 {before(w, dtype, key, x)}, true")
+
+        ok = w.maybe(w.value(f"icmp sle i64 {probe}, {count}"), "i1", "false", passed)
+        w.store("i64", w.value(f"select i1 {ok}, i64 {probe}, i64 {low}"), found)
+        w.store("i64", w.value(f"lshr i64 {now}, 1"), step)
     return Val(w.load("i64", found), I64)

@@ -128,17 +128,24 @@ class DeviceArray(Elsewhere):
     ) -> Any:
         """A capsule of DLPack for this memory; what it is taken on waits for the device."""
         device = self.block.device
+        self._addressed(BufferError)
         if copy or dl_device not in (None, device.place):
             raise BufferError("an array on a device is given out where it is, without a copy")
         if stream != (device.stream or 1):
             device.wait()
         return given_out(self, device.place)
 
+    def _addressed(self, error: type[Exception]) -> None:
+        """An error where an address means nothing to other libraries."""
+        if not self.block.device.shares:
+            raise error(f"memory of {self.block.device.name} by OpenCL is read by np.asarray alone")
+
     def __dlpack_device__(self) -> tuple[int, int]:
         return self.block.device.place
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
+        self._addressed(AttributeError)
         return {
             "shape": self.shape,
             "typestr": np.dtype(self.dtype).str,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from typing import Any
 
 from dlvm.base.errors import UserError
@@ -12,10 +13,12 @@ from dlvm.target import Target
 
 from .device import Device
 from .driver import Driver, check, driver
+from .opencl_backend import OpenCL
 from .pycuda_backend import Pycuda
 
 INSIDE: ContextVar[Device | None] = ContextVar("device", default=None)
 BACKENDS = ("driver", "pycuda")
+BY_DIALECT: dict[str, Callable[[int], Device]] = {"opencl": OpenCL}
 _chosen: dict[str, Driver | Pycuda] = {}
 """The choice of the process, under the empty name."""
 
@@ -25,11 +28,19 @@ def current(target: Target) -> Device:
     inside = INSIDE.get()
     if inside is not None:
         return inside
+    if target.dialect:
+        return printed(target.dialect, target.device or 0)
     found = _chosen.get("")
     if found is None or target.device not in (None, found.place[1]):
         found = driver(0, target.device or 0)
     check(target, found.capability)
     return found
+
+
+@cache
+def printed(dialect: str, number: int) -> Device:
+    """The device of a number that runs a language in which kernels are printed."""
+    return BY_DIALECT[dialect](number)
 
 
 def choose(backend: str, stream: Any) -> None:

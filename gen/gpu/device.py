@@ -57,7 +57,8 @@ class DeviceCode:
     """The phases of each kernel of a program by its name, for one processor."""
 
     target: Target
-    llvm: str
+    text: str
+    """What the kernels are written in: LLVM, or the language of a target that is printed."""
     kernels: Mapping[str, tuple[KernelCode, ...]]
     loaded: dict[Any, Any] = field(default_factory=dict[Any, Any], compare=False)
     """What devices keep of it, each under itself."""
@@ -65,19 +66,21 @@ class DeviceCode:
     @cached_property
     def ptx(self) -> str:
         """All kernels as one module of PTX."""
-        return assembly(self.llvm, self.target)
+        return assembly(self.text, self.target)
 
 
 class Device(Protocol):
     """A processor with memory of its own.
 
     ``place`` is its type and number in DLPack, ``stream`` the handle of the stream to which
-    everything goes, 0 for the default one.
+    everything goes, 0 for the default one. ``shares`` says whether other libraries can read its
+    memory by an address.
     """
 
     name: str
     place: tuple[int, int]
     stream: int
+    shares: bool
 
     def allocate(self, count: int) -> int:
         """The address of so many bytes, which nobody else has."""

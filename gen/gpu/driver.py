@@ -59,6 +59,8 @@ class DriverError(UserError):
 class Driver:
     """One GPU of this process, by the functions of the library, on one of its streams."""
 
+    shares = True
+
     def __init__(self, library: Any, ordinal: int = 0, stream: int = 0) -> None:
         self.library, self.stream = library, stream
         self._own = ctypes.c_void_p(stream or None)

@@ -12,6 +12,7 @@ import numpy as np
 from dlvm.base.elsewhere import Elsewhere, Lent
 from dlvm.base.errors import UserError
 from dlvm.gen.loops.status import WORDS, error_of
+from dlvm.gen.printed.opencl import DIALECTS
 from dlvm.gen.program.coalesce import coalesce
 from dlvm.gen.program.control import to_program
 from dlvm.gen.program.memory import Arena, plan
@@ -25,6 +26,7 @@ from dlvm.gen.text.module import Text
 from dlvm.ir import Module
 from dlvm.ir.interpret import bind
 from dlvm.target import Target
+from dlvm.targets import PRINTED
 
 from .arrays import Block, DeviceArray
 from .choosing import current
@@ -34,6 +36,7 @@ from .graphs import Captures, Graphs, is_straight
 from .layout import MOST, Layout
 from .nvptx import block_size, emit_gpu_kernel, grid_size
 from .phases import phases
+from .printing import module_of, print_kernel, refuse_absent
 
 STATUS = np.zeros(WORDS, np.int64)
 
@@ -208,11 +211,15 @@ def built(module: Module, target: Target, schedule: str | None = None) -> Device
     arena = plan(program)
     known = promises(program, given=True)
     codes: dict[str, tuple[KernelCode, ...]] = {}
-    whole = Text("nounwind")
+    printed = target.dialect in DIALECTS
+    whole = module_of(target) if printed else Text("nounwind")
+    if printed:
+        refuse_absent(module, program, target)
     for kernel in program.kernels():
         parts = phases(kernel)
         for phase in parts:
-            whole.include(emit_gpu_kernel(phase, target, known[kernel]))
+            emit = print_kernel if printed else emit_gpu_kernel
+            whole.include(emit(phase, target, known[kernel]))
         codes[kernel.name] = tuple(KernelCode(p, block_size(p), grid_size(p)) for p in parts)
     code = DeviceCode(target, str(whole), codes)
     report = Report(
@@ -231,10 +238,12 @@ def built(module: Module, target: Target, schedule: str | None = None) -> Device
 class _Texts(Mapping[str, str]):
     """The stages after kernels as text, each made when it is asked for."""
 
-    NAMES = ("nests", "schedule", "loops", "llvm", "ptx", "asm")
+    LLVM = ("llvm", "ptx", "asm")
 
     def __init__(self, module: Module, program: Program, code: DeviceCode) -> None:
         self.module, self.program, self.code = module, program, code
+        dialect = code.target.dialect
+        self.last = (PRINTED[dialect],) if dialect else self.LLVM
 
     def __getitem__(self, name: str) -> str:
         match name:
@@ -245,18 +254,18 @@ class _Texts(Mapping[str, str]):
                 return schedule_text(self.program.kernels())
             case "loops":
                 return program_text(self.program, plan(self.program))
-            case "llvm":
-                return self.code.llvm
+            case _ if name not in self.last:
+                raise KeyError(name)
             case "ptx" | "asm":
                 return self.code.ptx
             case _:
-                raise KeyError(name)
+                return self.code.text
 
     def __iter__(self) -> Any:
-        return iter(self.NAMES)
+        return iter(("nests", "schedule", "loops", *self.last))
 
     def __len__(self) -> int:
-        return len(self.NAMES)
+        return 3 + len(self.last)
 
 
 def refuse(program: Program) -> None:

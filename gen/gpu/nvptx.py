@@ -55,7 +55,7 @@ def emit_gpu_kernel(kernel: LoopKernel, target: Target, known: Promises | None =
         raise CompilerError(f"@{kernel.name}: a product that is in no tiles")
     text = Text("nounwind")
     w = FunctionWriter(text)
-    work = _GpuEmitter(w, kernel, target, known)
+    work = GpuEmitter(w, kernel, target, known)
     work.whole()
     pointers = [f"ptr {_alone(b, known)}align {_even(b, known)} %{b.name}" for b in kernel.buffers]
     parameters = [*pointers, *(f"i64 %s.{s}" for s in kernel.symbols), "ptr %status"]
@@ -96,14 +96,14 @@ def grid_size(kernel: LoopKernel) -> Dim:
     return blocks
 
 
-class _GpuEmitter(Emitter):
-    """The statements that a GPU reads in its own way."""
+class GpuEmitter(Emitter):
+    """The statements that a GPU reads in its own way, by any writer."""
 
     def __init__(
         self, w: FunctionWriter, kernel: LoopKernel, target: Target, known: Promises | None
     ) -> None:
         super().__init__(w, kernel, target)
-        self.warp = Warp.of(kernel)
+        self.warp = Warp.of(kernel, target.exchanges)
         written = {x.memory.name for x in accesses(kernel.body) if isinstance(x, Store)}
         written |= set() if known is None else known.shared
         even = {b.name: _even(b, known) for b in kernel.buffers}
@@ -112,13 +112,16 @@ class _GpuEmitter(Emitter):
     @contextmanager
     def failure(self, bad: str, lanes: int, code: int) -> Generator[None]:
         """In the first thread of all that fail, so that the words of the status are of one."""
-        with self.w.when(bad):
-            claim = f"cmpxchg ptr %status, i64 0, i64 {code} monotonic monotonic"
-            first = self.w.value(f"extractvalue {{ i64, i1 }} {self.w.value(claim)}, 1")
-            with self.w.when(first):
-                yield
+        with self.w.when(bad), self.w.when(self.claim(code)):
+            yield
+
+    def claim(self, code: int) -> str:
+        """Whether this thread is the first of all that records a failure in the status."""
+        claim = f"cmpxchg ptr %status, i64 0, i64 {code} monotonic monotonic"
+        return self.w.value(f"extractvalue {{ i64, i1 }} {self.w.value(claim)}, 1")
 
     def statement(self, s: Statement) -> None:
+        """One statement; a barrier only where lanes share memory."""
         if isinstance(s, Barrier):
             if self.warp.waits(s):
                 alone = block_size(self.kernel) == WARP
@@ -129,6 +132,7 @@ class _GpuEmitter(Emitter):
             super().statement(s)
 
     def loop(self, s: Loop) -> None:
+        """A loop over blocks, over lanes, or of one lane."""
         extent = self.offsets.first(self.offsets.known(s.extent))
         if s.kind == "block":
             blocks(self, s, extent)

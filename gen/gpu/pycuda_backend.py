@@ -25,6 +25,8 @@ INSTALL = "pip install 'dlvm-compiler[cuda]', which needs a C++ compiler and CUD
 class Pycuda:
     """The GPU of pycuda's primary context, on the default stream or a ``pycuda.driver.Stream``."""
 
+    shares = True
+
     def __init__(self, stream: Any = None) -> None:
         self.driver, self.context = _pycuda()
         self.on = stream

@@ -48,8 +48,10 @@ class Warp:
     registers: frozenset[str]
 
     @staticmethod
-    def of(kernel: LoopKernel) -> Warp:
-        """Of a kernel under its schedule."""
+    def of(kernel: LoopKernel, exchanges: bool = True) -> Warp:
+        """Of a kernel under its schedule; nothing is where lanes do not exchange registers."""
+        if not exchanges:
+            return Warp(kernel.name, "", frozenset())
         inside = list(statements(kernel.body))
         lanes = [s for s in inside if isinstance(s, Loop) and s.kind == "lane"]
         if not lanes:
@@ -93,12 +95,8 @@ def _in_registers(access: Load | Store, lane: Dim) -> bool:
 
 
 def shared(w: FunctionWriter, warp: Warp, local: Local) -> str:
-    """The address of a shared array, which is a global of its address space."""
-    name, element = f"{warp.kernel}.{local.name}", stored_type(local.dtype)
-    w.text.globals[name] = (
-        f"@{name} = internal addrspace(3) global [{local.size} x {element}] undef, align 16"
-    )
-    return f"addrspacecast (ptr addrspace(3) @{name} to ptr)"
+    """The address of a shared array."""
+    return w.text.shared(f"{warp.kernel}.{local.name}", stored_type(local.dtype), local.size)
 
 
 def exchanged(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from dlvm.gen.text.lanes import Lanes
-from dlvm.gen.text.module import FunctionWriter, Lines, Text
+from dlvm.gen.text.module import FunctionWriter
 from dlvm.ir import F64
 
 SCALE = 2.0**1000
@@ -24,12 +24,11 @@ def fmod(v: Lanes, x: str, y: str) -> str:
     short = "f32" if v.f32 else "f64"
     name = f"dlvm.fmod.v{v.lanes}{short}"
     if name not in v.w.text.functions:
-        v.w.text.functions[name] = _function(v.w.text, name, v)
+        v.w.text.functions[name] = _function(v.w.another(), name, v)
     return v.w.value(f"call {v.type} @{name}({v.type} {x}, {v.type} {y})")
 
 
-def _function(text: Text, name: str, like: Lanes) -> str:
-    w = FunctionWriter(text)
+def _function(w: FunctionWriter, name: str, like: Lanes) -> str:
     v, d = Lanes(w, like.dtype, like.lanes), Lanes(w, F64, like.lanes)
     x, y = (v.call("fabs", f"%{p}") for p in "xy")
     if v.f32:  # the quotient of two f32 never overflows in f64, and what is left fits f32 again
@@ -79,20 +78,9 @@ def _reduced(v: Lanes, x: str, y: str) -> str:
 
 def _stepped(v: Lanes, x: str, y: str) -> str:
     """The loop."""
-    w = v.w
-    before, body, end = w.name("before"), w.name("body"), w.name("end")
-    w.jump(before)
-    w.label(before)
-    w.branch(_any(v, v.is_("oge", x, y)), body, end)
-    w.label(body)
-    now = f"%{w.name('left')}"
-    phi: Lines = []
-    w.lines.append(phi)
-    following = _step(v, now, y)
-    phi.append(f"  {now} = phi {v.type} [ {x}, %{before} ], [ {following}, %{body} ]")
-    w.branch(_any(v, v.is_("oge", following, y)), body, end)
-    w.label(end)
-    return w.value(f"phi {v.type} [ {x}, %{before} ], [ {following}, %{body} ]")
+    return v.w.as_long_as(
+        v.type, x, lambda left: _any(v, v.is_("oge", left, y)), lambda left: _step(v, left, y)
+    )
 
 
 def _step(v: Lanes, x: str, y: str) -> str:

@@ -129,7 +129,7 @@ def _less(v: Lanes, x: str, whole: str) -> tuple[str, str]:
 def _call(v: Lanes, wide: Lanes, row: str, x: str) -> str:
     name = f"dlvm.turns.{wide.suffix}"
     if name not in v.w.text.functions:
-        v.w.text.functions[name] = _turns(FunctionWriter(v.w.text), row, v.lanes, name)
+        v.w.text.functions[name] = _turns(v.w.another(), row, v.lanes, name)
     return v.w.value(f"call {row} @{name}({wide.type} {v.widened(x)})")
 
 

@@ -60,9 +60,11 @@ class GpuPlanner:
     """Plans kernels for a GPU.
 
     Products of some types are left to an instruction of a warp, whose sums have their own order.
+    Where lanes do not exchange registers, one warp has all chunks of a row.
     """
 
     instructions: Mapping[DType, str] = field(default_factory=dict[DType, str])
+    exchanges: bool = True
 
     @property
     def forms(self) -> tuple[str, ...]:
@@ -72,19 +74,20 @@ class GpuPlanner:
     @staticmethod
     def of(target: Target) -> GpuPlanner:
         """The planner of a processor, by the laws that the compilation licenses."""
-        return GpuPlanner(instructions_of(target))
+        return GpuPlanner(instructions_of(target), target.exchanges)
 
     def applied(self, plain: LoopKernel) -> LoopKernel:
         """The kernel in blocks and lanes."""
-        before, kernel = prepared(plain)
+        before, kernel = prepared(plain, self.exchanges)
         made = blocks(kernel, LANES, self.instructions)
         return replace(made, steps=(*map(str, before), *made.steps))
 
 
-def prepared(kernel: LoopKernel) -> tuple[list[Transform], LoopKernel]:
+def prepared(kernel: LoopKernel, exchanges: bool = True) -> tuple[list[Transform], LoopKernel]:
     """Long folds and products in two stages, rows that are read once: the steps, and the loops."""
     done: list[Transform] = []
-    for rule in (_outward, _of_kernel(Parts), _of_kernel(Stages), kept, _of_kernel(Deal)):
+    dealing = (_of_kernel(Deal),) if exchanges else ()
+    for rule in (_outward, _of_kernel(Parts), _of_kernel(Stages), kept, *dealing):
         steps = [*rule(kernel)]
         kernel = apply(kernel, steps)
         done += steps

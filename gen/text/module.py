@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import prod
-from typing import Protocol, TypeAlias
+from typing import Protocol, Self, TypeAlias
 
 from dlvm.target import Target
 
@@ -134,6 +134,13 @@ class Text:
         """Whether it reads vectors of long elements under a mask."""
         return "+avx2" in self.attributes
 
+    def shared(self, name: str, element: str, size: int) -> str:
+        """An array that the threads of a block of a GPU share, a global of its address space."""
+        self.globals[name] = (
+            f"@{name} = internal addrspace(3) global [{size} x {element}] undef, align 16"
+        )
+        return f"addrspacecast (ptr addrspace(3) @{name} to ptr)"
+
     def include(self, other: Text) -> None:
         """Take over the pieces of another module for the same target."""
         self.declarations.update(other.declarations)
@@ -219,10 +226,6 @@ class FunctionWriter:
         name = f"%{self.name()}"
         (self.lines if into is None else into).append(f"  {name} = {right}")
         return name
-
-    def hidden(self, x: str, into: Lines) -> str:
-        """A number that LLVM knows nothing of."""
-        return self.value(f'call i64 asm "", "=r,0"(i64 {x})', into)
 
     def call(self, result: str, function: str, *arguments: tuple[str, str]) -> str:
         """A call of a declared function; the types of arguments stand before their values."""
@@ -392,19 +395,59 @@ class FunctionWriter:
             skipped = "" if some else f"[ {c.start}, %{before} ], "
             c.now = self.value(f"phi {c.type} {skipped}[ {c.next}, %{last} ]")
 
+    def as_long_as(
+        self, type_: str, start: str, holds: Callable[[str], str], step: Callable[[str], str]
+    ) -> str:
+        """What a value is after steps for as long as a condition of it holds."""
+        before, body, end = self.name("before"), self.name("body"), self.name("end")
+        self.jump(before)
+        self.label(before)
+        self.branch(holds(start), body, end)
+        self.label(body)
+        now = f"%{self.name('left')}"
+        phi: Lines = []
+        self.lines.append(phi)
+        following = step(now)
+        edges = f"[ {start}, %{before} ], [ {following}, %{body} ]"
+        phi.append(f"  {now} = phi {type_} {edges}")
+        self.branch(holds(following), body, end)
+        self.label(end)
+        return self.value(f"phi {type_} {edges}")
+
+    @contextmanager
+    def again(self, holds: Callable[[], str], labels: Sequence[str]) -> Generator[None]:
+        """What is written inside runs for as long as a condition holds, which is computed first."""
+        head, body, end = (self.name(n) for n in labels)
+        self.jump(head)
+        self.label(head)
+        self.branch(holds(), body, end)
+        self.label(body)
+        yield
+        self.jump(head)
+        self.label(end)
+
+    def another(self) -> Self:
+        """The writer of another function of the same module."""
+        return type(self)(self.text)
+
     def names(self) -> set[str]:
         """Of all values that stand in the function."""
         return set(NAME.findall(self.body()))
 
     def body(self) -> str:
         """The lines of the function as they are so far."""
-        return "\n".join(_flat(self.arrays + self.head + self.lines))
+        return "\n".join(flat(self.arrays + self.head + self.lines))
 
     def function(self, header: str, attributes: str = "#0", last: str = "ret void") -> str:
         """The finished function, after its last instruction."""
         if self.listener is not None:
             self.listener.ended(header.partition("@")[2].partition("(")[0])
         return f"define {header} {attributes} {{\nentry:\n{self.body()}\n  {last}\n}}"
+
+
+def hidden(w: FunctionWriter, x: str, into: Lines) -> str:
+    """A number that LLVM knows nothing of."""
+    return w.value(f'call i64 asm "", "=r,0"(i64 {x})', into)
 
 
 def declaration(name: str, parameters: str) -> str:
@@ -425,9 +468,10 @@ def _is_below(start: str, stop: str) -> bool:
     return start.isdecimal() and stop.isdecimal() and int(start) < int(stop)
 
 
-def _flat(lines: Lines) -> Iterator[str]:
+def flat(lines: Lines) -> Iterator[str]:
+    """All lines in order."""
     for line in lines:
         if isinstance(line, str):
             yield line
         else:
-            yield from _flat(line)
+            yield from flat(line)

@@ -30,7 +30,7 @@ from dlvm.ir.sizes.dims import (
 
 from .access import vector
 from .lanes import splat_text
-from .module import FunctionWriter, Lines
+from .module import FunctionWriter, Lines, hidden
 
 HIDDEN = symbol("%hidden")
 
@@ -258,7 +258,7 @@ class Offsets:
             return "0"
         scope = self.scopes[0]
         if HIDDEN not in scope.values:
-            scope.values[HIDDEN] = self.w.hidden("0", scope.head)
+            scope.values[HIDDEN] = hidden(self.w, "0", scope.head)
         return scope.values[HIDDEN]
 
     def masks(self, rest: Dim, lanes: int) -> tuple[str, str]:

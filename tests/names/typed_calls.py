@@ -107,6 +107,12 @@ OPTIONS = (
         "['.target', 'sm_90']",
     ),
     Script(
+        "dlvm.function(lambda x: x, target='opencl:first').compile(X)",
+        "write (target='opencl.*')",
+        "'__kernel' in dlvm.function(lambda x: x + 1, {0}).compile(X).text('opencl')",
+        "True",
+    ),
+    Script(
         "from dlvm.target import Target\nTarget.cuda('sm_1')",
         "as in target='cuda:(.*)'",
         "from dlvm.target import Target\nTarget.cuda('{0}').cpu",

@@ -25,6 +25,7 @@ class EmulatedDevice:
     place = 1, 0
     """A CPU, to DLPack."""
     stream = 0
+    shares = True
 
     def __init__(self, seed: int = 0, races: bool = True) -> None:
         self.rng = np.random.default_rng(seed)

@@ -1,0 +1,130 @@
+"""A language in which kernels are printed, as a table: types, expressions and forms of statements.
+
+Integers are bits, printed as unsigned, whose sums wrap in every language; what is signed says so in
+its expression. Another language of the C family, with blocks, lanes, shared arrays and barriers, is
+one more table. This file knows what a table holds, and no language.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .instruction import fields
+
+SPELT = str.maketrans(".-", "__")
+
+
+def spelt(name: str) -> str:
+    """A name of LLVM code as one that languages take."""
+    return name.lstrip("%@").translate(SPELT)
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """One language.
+
+    Each expression of ``forms`` is a template: ``{0}``, ``{1}`` and ``{2}`` are its operands, each
+    which are names or constants, ``{T}`` is the type of the result and ``{F}`` that of the first
+    operand, ``{S}`` the signed twin of the first and ``{U}`` that of the result. A form for a first
+    operand of one type has that type behind its word: ``fpext.half``. Statements are templates as
+    well, with the names that their descriptions give.
+    """
+
+    name: str
+    """What ``target=`` and the stage of the text are called."""
+    language: str
+    """What the language is called in messages."""
+    types: Mapping[str, str]
+    """Its types, by those of LLVM; a type without an entry does not exist there."""
+    signed: Mapping[str, str]
+    """The signed integer types of a size."""
+    absent: Mapping[str, str]
+    """Why elements of a type, by its name in dlvm, cannot be: for messages."""
+    instead: str
+    """The types to compute in where one is absent: for messages."""
+    forms: Mapping[str, str]
+    """By words, as above; ``@dlvm.claim`` says whether a lane is the first that fails."""
+    constants: Mapping[str, str]
+    """A constant of digits ``{x}``, by the types of LLVM."""
+    infinite: tuple[str, str]
+    """Infinity and NaN, of a type ``{T}``."""
+    head: str
+    """What stands before all kernels."""
+    let: str
+    """A value that stays: ``{T}``, ``{name}``, ``{x}``."""
+    variable: str
+    """A value that changes: the same."""
+    array: str
+    """An array of the lane's own: ``{T}``, ``{name}``, ``{count}``."""
+    shared: str
+    """An array that the lanes of a block share: the same."""
+    table: str
+    """Constant data: the same, and ``{items}``."""
+    record: str
+    """A type made of others: ``{name}`` and ``{fields}``."""
+    part: str
+    """A part of such a type: ``{T}`` and ``{name}``."""
+    zeros: str
+    """A value of it: ``{name}`` and ``{zeros}``."""
+    count: str
+    """The head of a loop: ``{T}``, ``{i}``, ``{start}``, ``{below}`` and ``{step}``."""
+    function: str
+    """The head of a function: ``{T}``, ``{name}`` and ``{parameters}``."""
+    parameter: str
+    """One of its parameters: ``{T}`` and ``{name}``."""
+    kernel: str
+    """The head of a kernel: ``{name}``, ``{lanes}`` and ``{parameters}``."""
+    buffer: str
+    """A buffer among the parameters of a kernel: ``{name}``."""
+    size: str
+    """A size among them: ``{name}``."""
+    place: str
+    """The first line about a buffer: ``{T}``, ``{name}``."""
+
+    def type(self, llvm: str) -> str | None:
+        """The type for one of LLVM, None where there is none."""
+        return self.record_name(llvm) if llvm.startswith("{") else self.types.get(llvm)
+
+    @staticmethod
+    def record_name(llvm: str) -> str:
+        """The name of a type made of others."""
+        return "_".join(("record", *fields(llvm)))
+
+    def constant(self, llvm: str, x: str) -> str:
+        """A constant of LLVM's text, exact to the bit."""
+        if llvm in ("float", "double"):
+            return self._float(llvm, x)
+        if llvm == "i1":
+            return "true" if x in ("true", "1", "-1") else "false"
+        if llvm == "half":
+            bits = 0 if x == "zeroinitializer" else int(x.removeprefix("0xH"), 16)
+            return self.constants[llvm].format(x=bits)
+        whole = 0 if x == "zeroinitializer" else int(x)
+        return self.constants[llvm].format(x=whole % (1 << int(llvm[1:])))
+
+    def _float(self, llvm: str, x: str) -> str:
+        bits = 0 if x == "zeroinitializer" else int(x, 16)
+        value = struct.unpack("<d", struct.pack("<Q", bits))[0]
+        type_ = self.types[llvm]
+        if math.isinf(value):
+            text = self.infinite[0].format(T=type_)
+            return text if value > 0 else f"(-{text})"
+        if math.isnan(value):
+            return self.infinite[1].format(T=type_)
+        digits, _, power = value.hex().partition("p")
+        digits = digits.rstrip("0") if "." in digits else digits
+        text = self.constants[llvm].format(x=f"{digits.removesuffix('.')}p{power}")
+        return f"({text})" if text.startswith("-") else text
+
+
+DIALECTS: dict[str, Dialect] = {}
+"""By the name of their targets."""
+
+
+def register(dialect: Dialect) -> Dialect:
+    """Add a language."""
+    DIALECTS[dialect.name] = dialect
+    return dialect
