@@ -9,6 +9,7 @@ import platform
 import shutil
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,7 @@ def run(options: argparse.Namespace) -> int:
         _processor,
         _machine,
         _graphics,
+        _ranks,
         _elsewhere,
         _cache,
         _variables,
@@ -146,6 +148,15 @@ def _graphics(problems: list[str]) -> dict[str, Any]:
         "CUDA driver": ctypes.util.find_library("cuda") or "not found",
         "graphics": _graphics_processors() or "none",
     }
+
+
+def _ranks(problems: list[str]) -> dict[str, Any]:
+    """The library by which ranks of a mesh would reach one another; it is not opened here."""
+    from dlvm.gen.mpi import found_path
+
+    path = found_path()
+    found = path if Path(path).exists() else ctypes.util.find_library("mpi_abi")
+    return {"MPI": found or "not found (pip install mpich; only ranks as processes need it)"}
 
 
 def _elsewhere(problems: list[str]) -> dict[str, Any]:

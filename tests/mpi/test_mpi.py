@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import dlvm
 from dlvm.gen.mpi import NAME
 
 ROOT = Path(__file__).parents[2]
@@ -36,6 +39,27 @@ def test_with_pieces_the_bits_are_the_same_on_one_and_on_three_ranks() -> None:
     found = [run(count, "step", "4") for count in (1, 3)]
     assert [d.returncode for d in found] == [0, 0], found[-1].stderr
     assert len({d.stdout.split(": ")[1] for d in found}) == 1
+
+
+def test_a_run_of_three_ranks_goes_on_on_one_with_the_bits_of_two(tmp_path: Path) -> None:
+    told = [(2, "whole", "6"), (3, "parted", "4"), (1, "parted", "6")]
+    done = [run(n, "kept", str(tmp_path / folder), stop) for n, folder, stop in told]
+    assert [d.returncode for d in done] == [0, 0, 0], done[-1].stderr
+    whole, _, resumed = (d.stdout.split() for d in done)
+    assert (whole[0], resumed[0]) == ("0", "4") and whole[1] == resumed[1]
+
+
+def test_a_sum_over_four_ranks_has_the_bits_of_four_threads() -> None:
+    done = run(4, "sums")
+    assert done.returncode == 0, done.stderr
+    mesh = dlvm.mesh({"data": 4}, simulate=4)
+    total = dlvm.function(lambda x: dlvm.shard(x, "data", None).sum(0), mesh=mesh)
+    for line in done.stdout.splitlines():
+        size, digest = line.split()
+        shape = (1, int(size) // 4)
+        rows = [np.random.default_rng(r).normal(size=shape).astype("f4") for r in range(4)]
+        found = total(mesh.from_local(rows, "data", None))
+        assert hashlib.sha256(found.tobytes()).hexdigest()[:16] == digest
 
 
 @pytest.mark.parametrize(
