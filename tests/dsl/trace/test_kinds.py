@@ -24,7 +24,9 @@ OF_NO_KIND = {
     **dict.fromkeys(("elems", "like", "trees"), "any tree, or a list of such"),
     "initializer": "whatever a function of the user's takes",
     "expr": "an expression of SymPy or a list of such, which is asked what it is",
-    "path": "text, bytes or an object with a path, which is asked for it",
+    **dict.fromkeys(
+        ("path", "folder"), "text, bytes or an object with a path, which is asked for it"
+    ),
     **dict.fromkeys(("in_axes", "out_axes"), "a tree of axes, which is compared with a tree"),
     "args": "whatever a function of the user's takes",
     **dict.fromkeys(("mesh", "names", "pieces"), "of a mesh, which is asked what it knows"),
