@@ -111,7 +111,7 @@ class Library:
         if os.getpid() != self.owner:
             raise UserError(
                 "this process was forked after MPI had started, and can't reach the other ranks",
-                remedy="start processes before the first dlvm.mesh, or by spawn",
+                remedy="start processes before the first mesh is made, or by spawn",
             )
 
 

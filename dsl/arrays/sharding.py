@@ -11,7 +11,7 @@ import numpy as np
 
 from dlvm.base.errors import ArgumentError, Origin, ShapeError, TraceError, UserError
 from dlvm.dsl.trace.facing import facing_users
-from dlvm.dsl.trace.operands import fresh, staged
+from dlvm.dsl.trace.operands import fresh, here, staged
 from dlvm.dsl.trace.provenance import place
 from dlvm.dsl.trace.scopes import current, type_of, user_origin
 from dlvm.dsl.trace.sharded import DECORATE
@@ -20,7 +20,7 @@ from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.trace.trees import map_with_keys
 from dlvm.dsl.words.calling import called
 from dlvm.gen import mpi
-from dlvm.ir import Array
+from dlvm.ir import Array, Value
 from dlvm.ir.sharding import ranks
 from dlvm.ir.sharding.mesh import Axes, Mesh, Sharding, checked_axes
 from dlvm.ir.sharding.pieces import part
@@ -258,7 +258,31 @@ def _annotated(x: Any, names: Sequence[Any], given: Ranks | None) -> Any:
     traced, mesh = staged(x), _of_the_trace(wanted)
     known = _known(names, traced.type.rank, mesh, "shard")
     spec = tuple("..." if axes is None else "+".join(axes) for axes in known)
-    return fresh(Shard(traced.read(), spec), traced.weak) if spec else traced
+    if not spec:
+        return traced
+    value = traced.read()
+    _agree(value, known)
+    annotated = here().trace.memo[Shard, value] = Shard(value, spec)
+    return fresh(annotated, traced.weak)
+
+
+def _agree(value: Value, known: Partial) -> None:
+    """An error where a value is annotated twice, in two ways."""
+    before = value if isinstance(value, Shard) else here().trace.memo.get((Shard, value))
+    if before is None or all(
+        None in (a, b) or a == b for a, b in zip(before.known, known, strict=True)
+    ):
+        return
+    was, is_ = (
+        ", ".join("..." if axes is None else "+".join(axes) or "None" for axes in annotation)
+        for annotation in (before.known, known)
+    )
+    raise TraceError(
+        f"shard: this value is annotated as ({was}) already, found ({is_})",
+        origin=user_origin(),
+        remedy="keep one of the two; a value that is computed from this one may lie otherwise",
+        notes=() if before.origin is None else (f"the first is at {place(before.origin)}",),
+    )
 
 
 def _cut(x: Any, names: Sequence[Any], mesh: Mesh) -> Sharded:

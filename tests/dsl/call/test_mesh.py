@@ -148,3 +148,19 @@ def test_options_that_are_refused() -> None:
         dlvm.function(mesh="data")(total)  # type: ignore[call-overload]
     with pytest.raises(UserError, match="expected the host"):
         dlvm.function(mesh=MESH, target="cuda:0:sm_90")(total)
+
+
+def test_annotations_of_one_value_that_disagree_are_an_error_with_both_lines() -> None:
+    def twice(x: Any) -> Any:
+        first = dlvm.shard(x, "data", None)
+        return first + dlvm.shard(x, None, "data")
+
+    def inside(x: Any) -> Any:
+        return dlvm.shard(dlvm.shard(x, "data", ...), "part", None)
+
+    for wrong in (twice, inside):
+        with pytest.raises(TraceError, match=r"is annotated as \(data.*found \(") as found:
+            dlvm.function(mesh=MESH)(wrong)(X)
+        assert "test_mesh.py" in str(found.value.notes)
+    agreed = dlvm.function(mesh=MESH)(lambda x: dlvm.shard(dlvm.shard(x, "data", ...), ..., None))
+    np.testing.assert_array_equal(np.asarray(agreed(rows())), X)

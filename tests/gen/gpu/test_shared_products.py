@@ -59,8 +59,8 @@ def kernels(f, *arrays, target="cuda:sm_75", **options):
     """The schedule, and what the emulator computes; all loops are verified as they are prepared."""
     made: list[LoopKernel] = []
 
-    def checked(plain: LoopKernel) -> Any:
-        steps, found = prepared(plain)
+    def checked(plain: LoopKernel, *more: bool) -> Any:
+        steps, found = prepared(plain, *more)
         verify(found)
         made.append(found)
         return steps, found
