@@ -48,6 +48,7 @@ class Meeting:
     def __init__(self) -> None:
         self.came: dict[int, tuple[Exchanged, Pieces]] = {}
         self.given: dict[int, Pieces] = {}
+        self.over = threading.Event()
 
 
 class World:
@@ -55,7 +56,8 @@ class World:
 
     def __init__(self, mesh: Mesh) -> None:
         self.mesh = mesh
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._groups: dict[tuple[int, tuple[str, ...]], tuple[int, ...]] = {}
         self._meetings: dict[tuple[int, ...], Meeting] = {}
         self._error: BaseException | None = None
         self._running = mesh.size
@@ -63,8 +65,11 @@ class World:
 
     def exchange(self, op: Exchanged, rank: int, xs: Pieces) -> Pieces:
         """What this rank gets of an exchange with the ranks of its group."""
-        group = tuple(self.mesh.group(rank, op.axes))
-        with self._changed:
+        group = self._groups.get((rank, op.axes)) or tuple(self.mesh.group(rank, op.axes))
+        with self._lock:
+            self._groups[rank, op.axes] = group
+            if self._error is not None:
+                raise Abandoned
             meeting = self._meetings.setdefault(group, Meeting())
             meeting.came[rank] = (op, xs)
             if len(meeting.came) == len(group):
@@ -72,9 +77,10 @@ class World:
             else:
                 self._waiting += 1
                 self._check_anyone_runs()
-            while rank not in meeting.given:
-                self._wait()
-            return meeting.given[rank]
+        meeting.over.wait()
+        if rank not in meeting.given:
+            raise Abandoned
+        return meeting.given[rank]
 
     def _meet(self, meeting: Meeting, group: tuple[int, ...]) -> None:
         names = {type(op).__name__ for op, _ in meeting.came.values()}
@@ -85,7 +91,7 @@ class World:
         meeting.given.update(zip(group, given, strict=True))
         del self._meetings[group]
         self._waiting -= len(group) - 1
-        self._changed.notify_all()
+        meeting.over.set()
 
     def _check_anyone_runs(self) -> None:
         if self._error is None and 0 < self._running == self._waiting:
@@ -93,14 +99,14 @@ class World:
                 f"{', '.join(f'rank {r} in {type(op).__name__}' for r, (op, _) in m.came.items())}"
                 for m in self._meetings.values()
             )
-            self._error = IRError(f"ranks wait for others that never come: {'; '.join(waiting)}")
-            self._changed.notify_all()
+            said = f"ranks wait for others that never come: {'; '.join(waiting)}"
+            self._abandon(IRError(said))
 
-    def _wait(self) -> None:
-        if self._error is None:
-            self._changed.wait()
-        if self._error is not None:
-            raise Abandoned
+    def _abandon(self, error: BaseException) -> None:
+        """Nobody waits any longer, as one has ended with this error."""
+        self._error = self._error or error
+        for meeting in self._meetings.values():
+            meeting.over.set()
 
     def run(self, work: Callable[[int], T]) -> list[T]:
         """``work`` of every rank; an error of one is raised here, that of the lowest rank first."""
@@ -113,11 +119,10 @@ class World:
                     found[rank] = work(rank)
             except BaseException as error:  # raised again below
                 errors[rank] = error
-                with self._changed:
-                    self._error = self._error or error
-                    self._changed.notify_all()
+                with self._lock:
+                    self._abandon(error)
             finally:
-                with self._changed:
+                with self._lock:
                     self._running -= 1
                     self._check_anyone_runs()
 
