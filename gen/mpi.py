@@ -13,6 +13,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeVar
@@ -119,9 +120,7 @@ class ByMpi4py(Library):
     """The library that mpi4py was made for, whose handles it tells."""
 
     def __init__(self) -> None:
-        from mpi4py import MPI  # pyright: ignore  # an extra, which starts it
-
-        tool: Any = MPI
+        tool: Any = import_module("mpi4py.MPI")  # an extra, which starts it
         maps = Path("/proc/self/maps").read_text("utf8").splitlines()
         self.path = next(p for line in maps if "libmpi.so" in (p := line.split()[-1]))
         self._lib = ctypes.CDLL(self.path, ctypes.RTLD_GLOBAL)

@@ -45,9 +45,12 @@ class MeshExecutable:
         if self.sizes:
             carrier = np.empty((*(sizes[s] for s in self.sizes), 0), np.uint8)
             given.append([carrier] * len(held))
-        found = ranks.world_of(self.mesh).run(
-            lambda rank: self.runs[held.index(rank)]([xs[held.index(rank)] for xs in given])
-        )
+
+        def work(rank: int) -> Sequence[Array]:
+            at = held.index(rank)
+            return self.runs[at]([xs[at] for xs in given])
+
+        found = ranks.world_of(self.mesh).run(work)
         pieces = zip(*found, strict=True)
         return tuple(
             self._result(xs, r.type, r.sharding, sizes)

@@ -88,4 +88,5 @@ def _bytes(address: int | None, shape: tuple[int, ...]) -> Array:
     if not address or 0 in shape:
         return np.empty(shape, np.uint8)
     count = int(np.prod(shape))
-    return np.frombuffer((ctypes.c_uint8 * count).from_address(address), np.uint8).reshape(shape)
+    memory: Any = (ctypes.c_uint8 * count).from_address(address)
+    return np.frombuffer(memory, np.uint8).reshape(shape)
