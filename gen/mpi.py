@@ -30,17 +30,10 @@ from dlvm.ir.sharding.mesh import Mesh
 
 T = TypeVar("T")
 NAME = "libmpi_abi.so.1"
-LAUNCHERS = ("PMI_RANK", "PMI_ID", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MPI_LOCALRANKID")
-"""Variables that launchers of MPI set for each process."""
 WORLD, BYTES, MULTIPLE = 0x101, 0x247, 4096
 """Handles of the standard: all processes, a byte, and that any thread may call it."""
 WHEELS = ("mpich", "impi-rt")
 """Packages that bring a library, of which an environment holds one: they overwrite one another."""
-
-
-def launched() -> bool:
-    """Whether a launcher of MPI has started this process."""
-    return any(name in os.environ for name in LAUNCHERS)
 
 
 class Library:

@@ -67,6 +67,15 @@ def auditing() -> bool:
     return "state" in _verified()
 
 
+LAUNCHERS = ("PMI_RANK", "PMI_ID", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MPI_LOCALRANKID")
+"""Variables that launchers of MPI set for each process."""
+
+
+def launched() -> bool:
+    """Whether a launcher of MPI has started this process."""
+    return any(name in os.environ for name in LAUNCHERS)
+
+
 def comparing_ranks() -> bool:
     """Whether ``DLVM_VERIFY`` requests that what ranks of a mesh should have alike is compared."""
     return "ranks" in _verified()

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dlvm.base import environment
 from dlvm.base.errors import ArgumentError, Origin, ShapeError, TraceError, UserError
 from dlvm.dsl.trace.facing import facing_users
 from dlvm.dsl.trace.operands import fresh, here, staged
@@ -125,7 +126,7 @@ def mesh(
     {'data': 2, 'model': 2}
     """
     _check_counts(axes, "mesh", least=-1)
-    started = simulate is None and mpi.launched()
+    started = simulate is None and environment.launched()
     _check_counts({"simulate": 1 if simulate is None else simulate}, "mesh")
     if not axes:
         raise _wrong("mesh: expected names of axes, found none", 'write dlvm.mesh({"data": -1})')
