@@ -62,7 +62,11 @@ PROVEN = [
     for name, cls in OPS.items()
     if issubclass(cls, Elementwise) and not cls.nondifferentiable and name not in LEFT_OUT
 ]
-ATTRIBUTES: dict[str, dict[str, Any]] = {"cast": {"dtype_to": F64}, "polygamma": {"order": 1}}
+ATTRIBUTES: dict[str, dict[str, Any]] = {
+    "cast": {"dtype_to": F64},
+    "polygamma": {"order": 1},
+    "shard": {"spec": ()},
+}
 
 
 def difference(name: str, wrt: int) -> sympy.Expr:
