@@ -23,6 +23,7 @@ from dlvm.gen.llvm.binding import Library
 from dlvm.gen.loops import status
 from dlvm.gen.program.report import Report
 from dlvm.gen.program.steps import Called, Told
+from dlvm.gen.rank_tables import Simulated
 from dlvm.gen.runtime import call_words, interrupts, pool
 from dlvm.gen.runtime.activations import stack_budget
 from dlvm.gen.runtime.arenas import Arenas
@@ -98,6 +99,17 @@ class Executable:
         return pool.choice(self.threads) if self.adaptive and self.interface.forks else None
 
     @lazy
+    def _table(self) -> Array | None:
+        """The table of the rank; a mesh of one rank needs nobody to give it one."""
+        exchanges: Any = self.interface.exchanges
+        if self.ranks is not None or not exchanges:
+            return self.ranks
+        if (mesh := exchanges[0].among).size > 1:
+            raise IRError("a program for the ranks of a mesh runs on a mesh")
+        self._alone = Simulated(mesh, exchanges)
+        return self._alone.tables[0]
+
+    @lazy
     def _contexts(self) -> dict[int, Array]:
         return {}
 
@@ -113,7 +125,7 @@ class Executable:
         words[call_words.THREADS] = self.threads
         words[call_words.SIGNALS], words[call_words.LEFT] = interrupts.table(), interrupts.BUDGET
         words[call_words.STACK] = budget
-        words[call_words.RANKS] = 0 if self.ranks is None else self.ranks.ctypes.data
+        words[call_words.RANKS] = 0 if self._table is None else self._table.ctypes.data
         return words
 
     def _budget(self) -> int:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from dlvm.ir import Builder, Function, Module, Op, Param, Value
 from dlvm.ir.rewrite import Env, copy_ops, mapped
-from dlvm.ir.sharding.mesh import Axes, Mesh, Sharding, checked_axes, current
+from dlvm.ir.sharding.mesh import Axes, Mesh, Sharding, checked_axes, known_mesh
 from dlvm.ir.types import TAPE
 from dlvm.ops import Shard
 from dlvm.ops.families import Elementwise, IndexMap
@@ -34,8 +34,13 @@ class Tie:
 
 @module_pass
 def propagate_shardings(module: Module) -> Module:
-    """Say of each value which axes of the mesh share its axes, from the annotated ones on."""
-    mesh, copy = current(), module.map(copied)
+    """Say of each value which axes of the mesh share its axes, from the annotated ones on.
+
+    Of a program that is compiled for no mesh nothing is shared.
+    """
+    if (mesh := known_mesh()) is None:
+        return module
+    copy = module.map(copied)
     found = _Spreading(mesh, copy)
     for phase in (True, False):
         found.draw([tie for tie in found.ties if tie.early or not phase])

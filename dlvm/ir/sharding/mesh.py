@@ -181,8 +181,13 @@ def on(mesh: Mesh | None) -> Generator[None]:
         _mesh.reset(token)
 
 
+def known_mesh() -> Mesh | None:
+    """The mesh of the compilation that is running, if it has one."""
+    return _mesh.get()
+
+
 def current() -> Mesh:
-    """The mesh of the compilation that is running."""
+    """The same where there must be one."""
     if (mesh := _mesh.get()) is None:
         raise IRError(
             "a program is partitioned for a mesh, and none was given",
