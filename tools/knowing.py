@@ -56,7 +56,7 @@ KNOWN = {
     "dlvm.opt.regions": 16,
     "dlvm.stablehlo": 36,
     "dlvm.stablehlo.reading": 20,
-    "dlvm.testing.drawing": 61,
+    "dlvm.testing.drawing": 62,
     "dlvm.trust": 17,
     "dlvm.trust.forms": 28,
     "dlvm.trust.reducing": 2,

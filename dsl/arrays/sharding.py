@@ -263,13 +263,15 @@ def _annotated(x: Any, names: Sequence[Any], given: Ranks | None) -> Any:
         return traced
     value = traced.read()
     _agree(value, known)
-    annotated = here().trace.memo[Shard, value] = Shard(value, spec)
+    annotated = Shard(value, spec)
+    for same in (value, annotated):
+        here().trace.memo["annotated", same] = annotated
     return fresh(annotated, traced.weak)
 
 
 def _agree(value: Value, known: Partial) -> None:
     """An error where a value is annotated twice, in two ways."""
-    before = value if isinstance(value, Shard) else here().trace.memo.get((Shard, value))
+    before: Any = here().trace.memo.get(("annotated", value))
     if before is None or all(
         None in (a, b) or a == b for a, b in zip(before.known, known, strict=True)
     ):

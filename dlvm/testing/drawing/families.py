@@ -311,6 +311,14 @@ def _segmented(d: Draft, cls: type[ops.SegmentedFold]) -> Op:
     return cls(x, start, along, word, d.flag(), d.flag() and word in ("add", "mul"))
 
 
+@places(ops.Assume)
+def _assume(d: Draft, cls: type[ops.Assume]) -> Op:
+    """Of a matrix for which it is true."""
+    x = _square(d)
+    order = tuple(range(x.type.rank - 2))
+    return cls(x + ops.Permute(x, (*order, len(order) + 1, len(order))))
+
+
 @places(ops.Shard)
 def _shard(d: Draft, cls: type[ops.Shard]) -> Op:
     x = d.value("biuf", rank=1)
