@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from dlvm.base.errors import IRError
 from dlvm.gen.runtime.call_words import (
     BYTE,
     EACH,
@@ -82,6 +83,15 @@ class Simulated:
             self.error = self.error or error
             return 1
         return 0
+
+
+def alone(exchanges: Sequence[Any]) -> Simulated | None:
+    """The ranks of a mesh of one, in a program that exchanges something."""
+    if not exchanges:
+        return None
+    if (mesh := exchanges[0].among).size > 1:
+        raise IRError("a program for the ranks of a mesh runs on a mesh")
+    return Simulated(mesh, exchanges)
 
 
 def _bytes(address: int | None, shape: tuple[int, ...]) -> Array:

@@ -23,7 +23,7 @@ from dlvm.gen.llvm.binding import Library
 from dlvm.gen.loops import status
 from dlvm.gen.program.report import Report
 from dlvm.gen.program.steps import Called, Told
-from dlvm.gen.rank_tables import Simulated
+from dlvm.gen.rank_tables import Simulated, alone
 from dlvm.gen.runtime import call_words, interrupts, pool
 from dlvm.gen.runtime.activations import stack_budget
 from dlvm.gen.runtime.arenas import Arenas
@@ -99,15 +99,9 @@ class Executable:
         return pool.choice(self.threads) if self.adaptive and self.interface.forks else None
 
     @lazy
-    def _table(self) -> Array | None:
-        """The table of the rank; a mesh of one rank needs nobody to give it one."""
-        exchanges: Any = self.interface.exchanges
-        if self.ranks is not None or not exchanges:
-            return self.ranks
-        if (mesh := exchanges[0].among).size > 1:
-            raise IRError("a program for the ranks of a mesh runs on a mesh")
-        self._alone = Simulated(mesh, exchanges)
-        return self._alone.tables[0]
+    def _alone(self) -> Simulated | None:
+        """What a mesh of one rank needs, to which nobody gives a table."""
+        return alone(self.interface.exchanges) if self.ranks is None else None
 
     @lazy
     def _contexts(self) -> dict[int, Array]:
@@ -125,7 +119,8 @@ class Executable:
         words[call_words.THREADS] = self.threads
         words[call_words.SIGNALS], words[call_words.LEFT] = interrupts.table(), interrupts.BUDGET
         words[call_words.STACK] = budget
-        words[call_words.RANKS] = 0 if self._table is None else self._table.ctypes.data
+        table = self.ranks if self._alone is None else self._alone.tables[0]
+        words[call_words.RANKS] = 0 if table is None else table.ctypes.data
         return words
 
     def _budget(self) -> int:
