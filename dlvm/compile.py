@@ -8,12 +8,10 @@ code. Packages are imported when they are needed, because ``import dlvm`` must b
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
-
-import numpy as np
 
 from dlvm import passes
 from dlvm.base import environment, system
@@ -22,8 +20,8 @@ from dlvm.base.errors import CompilerError, IRError, UserError, did_you_mean
 from dlvm.base.floating import standard_mode
 from dlvm.base.lazy import lazy
 from dlvm.budget import fitted
+from dlvm.executables import Foreign, Interpreted, OnDevice, OnMesh
 from dlvm.ir import Array, Declaration, Dim, Module, hooks
-from dlvm.ir.interpret import Interpreter, deep_enough
 from dlvm.ir.numerics import Mode, mode_named, numerics
 from dlvm.ir.sharding.mesh import Mesh, on
 from dlvm.ir.sharding.ranks import held, world_of
@@ -34,8 +32,6 @@ if TYPE_CHECKING:
     from dlvm.ad.linear import Point
     from dlvm.gen.build import Made
     from dlvm.gen.call.executable import Executable
-    from dlvm.gen.gpu.executable import DeviceExecutable
-    from dlvm.gen.on_mesh import MeshExecutable
     from dlvm.gen.profile.measure import Timers
     from dlvm.gen.program.report import Report
     from dlvm.gen.schedule.plans import Plans
@@ -240,11 +236,12 @@ class Road:
             told = Interpreted(local)
             runs = [told.run] * len(held(mesh))
         else:
-            check, given = looks(self.options.debug).bounds, self.options.schedule
+            self._unchecked("ranks of a mesh", "mesh=")
+            given = self.options.schedule
             target = replace(self.options, threads=self.options.threads or 1).machine()
             before = self.kernels
             with numerics(self.options.numerics), self._guarded("emit"), standard_mode():
-                told = build(before, target, check=check, schedule=given)
+                told = build(before, target, schedule=given)
             runs = on_ranks(mesh, told)
         more = local.main.params[len(whole.params) :]
         sizes = [str(d) for p in more for d in p.type.shape[:-1]]
@@ -255,12 +252,7 @@ class Road:
         """Code for a GPU, which runs where there is one."""
         from dlvm.gen.gpu.executable import built
 
-        if looks(self.options.debug).bounds:
-            raise UserError(
-                f"accesses are checked in code for the CPU, found target={self.options.target!r}",
-                remedy="leave the target out to look for an access that is outside",
-            )
-
+        self._unchecked(f"target={self.options.target!r}", "the target")
         before, options = self.kernels, self.options
         with numerics(options.numerics), standard_mode():
             target = options.machine()
@@ -307,8 +299,21 @@ class Road:
         given = self.options.schedule is not None
         return None if given else Tuned.of(written(target), target)
 
+    def _unchecked(self, found: str, option: str) -> None:
+        """An error where accesses are to be checked, in code that can't check them."""
+        if looks(self.options.debug).bounds:
+            raise UserError(
+                f"accesses are checked in code for one CPU, found {found}",
+                remedy=f"leave {option} out to look for an access that is outside",
+            )
+
     def _native(self, what: str) -> None:
-        """An error unless this process runs the program as machine code."""
+        """An error unless this process runs the program as machine code, and alone."""
+        if self.options.mesh is not None:
+            raise UserError(
+                f"{what}: expected a program of one device, found one for the ranks of a mesh",
+                remedy="compile it without a mesh, or ask explain what is exchanged",
+            )
         if interpreting() or self.options.target != "host":
             how = "by the interpreter" if interpreting() else f"for target={self.options.target!r}"
             raise UserError(
@@ -432,80 +437,5 @@ def passed(
 hooks.expand = expand
 hooks.optimize = optimize
 
-
-@dataclass(frozen=True, slots=True)
-class Foreign:
-    """Code for another processor: it can be read and not called."""
-
-    texts: Mapping[str, str]
-    report: Report
-    target: str
-
-    def run(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
-        """An error: this process does not run on that processor."""
-        raise UserError(
-            f"compiled for target={self.target!r}, which this process does not run on",
-            remedy=f"write it as files that run there: dlvm.aot(f, x, target={self.target!r})",
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class OnDevice(Foreign):
-    """Code for a GPU, which runs on the device of this process."""
-
-    code: DeviceExecutable
-
-    def run(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
-        """The results, as arrays on the device."""
-        return self.code.run(arrays)
-
-    def entry(self, *, bare: bool) -> Callable[..., Any] | None:
-        """The fast way in for arrays on the device, where there is one."""
-        return self.code.entry(bare=bare)
-
-
-@dataclass(frozen=True, slots=True)
-class OnMesh(Foreign):
-    """Code that each rank of a mesh runs."""
-
-    code: MeshExecutable
-
-    def run(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
-        """The results; of those that ranks share, pieces."""
-        return self.code.run(arrays)
-
-
-# -- the interpreter in place of machine code ----------------------------------------------------
-
-
 interpreting = environment.switch("DLVM_INTERPRET")
 """Whether staged code runs in the interpreter."""
-
-
-@dataclass(frozen=True, slots=True)
-class Interpreted:
-    """A module that runs by its references; donated arguments are overwritten by results."""
-
-    module: Module
-    texts: Mapping[str, str] = field(default_factory=dict[str, str])
-
-    @property
-    def report(self) -> Report:
-        """A report in which all counts are zero, since nothing was compiled."""
-        from dlvm.gen.program.report import Report
-
-        return Report({}, kernels=0, flops=0, bytes=0, peak_bytes=0, target="interpreter")
-
-    def run(self, arrays: Sequence[Any]) -> tuple[Array, ...]:
-        """The results for arrays in parameter order; none shares memory with an argument.
-
-        The exception is a donated argument, which is overwritten by its result and returned.
-        """
-        main = self.module.main
-        with np.errstate(all="ignore"), deep_enough():
-            found = Interpreter(self.module).enter(main.name, arrays)
-        results = [np.array(r) for r in found]
-        for j, i in self.module.main.donations().items():
-            arrays[i][...] = results[j]
-            results[j] = arrays[i]
-        return tuple(results)

@@ -22,9 +22,10 @@ import numpy as np
 
 from dlvm.base import environment
 from dlvm.base.errors import AssertionFailed, UserError
-from dlvm.gen.rank_tables import table_of
-from dlvm.gen.runtime.call_words import BYTE, GATHER, IGNORED, SEND, SWAP
-from dlvm.ir import Array
+from dlvm.gen.loops.status import UNCOUNTED, error_of
+from dlvm.gen.rank_tables import LONG, SHORT, table_of
+from dlvm.gen.runtime.call_words import BYTE, GATHER, IGNORED, MOST, SEND, SWAP
+from dlvm.ir import Array, Module
 from dlvm.ir.sharding import ranks
 from dlvm.ir.sharding.mesh import Mesh
 
@@ -50,8 +51,10 @@ class Library:
                 f"the library of MPI can't be opened: {error}",
                 remedy="pip install mpich, or set DLVM_MPI to the library of the cluster",
             ) from None
-        given = ctypes.c_int()
-        if self._lib.MPI_Initialized(ctypes.byref(given)) or not given.value:
+        running, given = ctypes.c_int(), ctypes.c_int()
+        self._check("MPI_Initialized", ctypes.byref(running))
+        self._starts = not running.value  # else who has started it ends it
+        if self._starts:
             self._check("MPI_Init_thread", None, None, MULTIPLE, ctypes.byref(given))
         self.rank, self.size = (self._asked(f"MPI_Comm_{n}", WORLD) for n in ("rank", "size"))
         self.owner = os.getpid()
@@ -62,17 +65,27 @@ class Library:
         return found.value
 
     def _check(self, name: str, *given: Any) -> None:
-        code = getattr(self._lib, name)(*given)
-        if code:
+        self._checked(getattr(self._lib, name), *given)
+
+    def _checked(self, function: Any, *given: Any) -> None:
+        if code := function(*given):
             raise UserError(
-                f"{name} of {self.path} failed with code {code}",
+                f"{function.__name__} of {self.path} failed with code {code}",
                 remedy="look at what the launcher and the other ranks say",
             )
 
+    @property
+    def most(self) -> int:
+        """How many bytes its functions count."""
+        return LONG if hasattr(self._lib, "MPI_Alltoall_c") else SHORT
+
+    def function(self, name: str) -> Any:
+        """A function; that with long counts, where the library has it."""
+        return getattr(self._lib, f"{name}_c" if self.most == LONG else name)
+
     def address(self, name: str) -> int:
-        """Where a function is; that with long counts, where the library has it."""
-        found = getattr(self._lib, f"{name}_c", None) or getattr(self._lib, name)
-        return ctypes.cast(found, ctypes.c_void_p).value or 0
+        """Where it is."""
+        return ctypes.cast(self.function(name), ctypes.c_void_p).value or 0
 
     def group(self, color: int, key: int) -> int:
         """A communicator of the processes that give the same colour, in order of their keys."""
@@ -85,20 +98,25 @@ class Library:
     def gather(self, x: Array, group: int, count: int) -> Array:
         """The bytes of all processes of a group, a row for each."""
         self._check_process()
+        if x.nbytes > self.most:
+            raise error_of((UNCOUNTED, 0, 0), Module(()))
         out = np.empty((count, x.nbytes), np.uint8)
         flat = np.frombuffer(np.ascontiguousarray(x).tobytes(), np.uint8)
-        byte, n = ctypes.c_void_p(self.byte), ctypes.c_int(x.nbytes)
+        byte, n = ctypes.c_void_p(self.byte), ctypes.c_int64(x.nbytes)
         at = [ctypes.c_void_p(a.ctypes.data) for a in (flat, out)]
-        self._check("MPI_Allgather", at[0], n, byte, at[1], n, byte, ctypes.c_void_p(group))
+        self._checked(
+            self.function("MPI_Allgather"), at[0], n, byte, at[1], n, byte, ctypes.c_void_p(group)
+        )
         return out
 
     def abort(self, code: int = 1) -> None:
         """Ends all processes."""
-        self._lib.MPI_Abort(ctypes.c_void_p(self.world), code)
+        if os.getpid() == self.owner:
+            self._lib.MPI_Abort(ctypes.c_void_p(self.world), code)
 
     def finish(self) -> None:
-        """Ends MPI, as the last thing that this process does."""
-        if os.getpid() == self.owner:
+        """Ends MPI, as the last thing that this process does, if it was started here."""
+        if self._starts and os.getpid() == self.owner:
             self._lib.MPI_Finalize()
 
     def _check_process(self) -> None:
@@ -120,10 +138,7 @@ class ByMpi4py(Library):
         self.world, self.byte = (tool._handleof(x) for x in (tool.COMM_WORLD, tool.BYTE))
         self.ignored = 0 if "Open MPI" in tool.Get_library_version() else 1
         self.rank, self.size = tool.COMM_WORLD.rank, tool.COMM_WORLD.size
-        self.owner = os.getpid()
-
-    def finish(self) -> None:
-        """mpi4py does so."""
+        self.owner, self._starts = os.getpid(), False
 
 
 def found_path() -> str:
@@ -243,5 +258,5 @@ class Processes:
         words = table_of(self.mesh, self.rank, exchanges, groups)
         names = ("MPI_Alltoall", "MPI_Allgather", "MPI_Sendrecv")
         words[[SWAP, GATHER, SEND]] = [self.mpi.address(name) for name in names]
-        words[BYTE], words[IGNORED] = self.mpi.byte, self.mpi.ignored
+        words[[BYTE, IGNORED, MOST]] = self.mpi.byte, self.mpi.ignored, self.mpi.most
         return words

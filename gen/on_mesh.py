@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from dlvm.base import environment
-from dlvm.base.errors import CompilerError, UserError
+from dlvm.base.errors import CompilerError
 from dlvm.gen.call.executable import Executable
+from dlvm.gen.loops.status import Unreached
 from dlvm.gen.rank_tables import Simulated
 from dlvm.ir import Array, Function, TensorType
 from dlvm.ir.interpret import bind
@@ -108,10 +109,8 @@ def on_ranks(mesh: Mesh, code: Executable) -> list[Run]:
         def run(arrays: Sequence[Any]) -> Sequence[Array]:
             try:
                 return own.run(arrays)
-            except UserError as error:
-                if (told := simulated.error) is None:
-                    raise
-                raise told from error
+            except Unreached as error:
+                raise simulated.raised.error or error from None
 
         return run
 

@@ -7,6 +7,7 @@ which are threads of this process; an exception there ends the call, and is kept
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from dlvm.gen.runtime.call_words import (
     GATHER,
     GROUP,
     IGNORED,
+    MOST,
     SEND,
     SWAP,
     TO,
@@ -29,6 +31,8 @@ from dlvm.ir import Array
 from dlvm.ir.sharding import ranks
 from dlvm.ir.sharding.mesh import Mesh
 
+LONG, SHORT = (1 << 63) - 1, (1 << 31) - 1
+"""The most bytes that functions with long and with short counts exchange at once."""
 ROW = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 ROWS = ctypes.CFUNCTYPE(ctypes.c_int, *ROW, *ROW, ctypes.c_int64)
 SENT = ctypes.CFUNCTYPE(ctypes.c_int, *ROW, *(ctypes.c_int64,) * 2, *ROW, *(ctypes.c_int64,) * 4)
@@ -46,12 +50,18 @@ def table_of(mesh: Mesh, rank: int, exchanges: Sequence[Any], groups: Sequence[i
     return words
 
 
+class _Raised(threading.local):
+    """What an exchange of this thread raised, which its machine code then leaves for."""
+
+    error: BaseException | None = None
+
+
 class Simulated:
     """The tables of all ranks of a simulated mesh, for one program."""
 
     def __init__(self, mesh: Mesh, exchanges: Sequence[Any]) -> None:
         self.exchanges = exchanges
-        self.error: BaseException | None = None
+        self.raised = _Raised()
         self._rows = ROWS(self._swap), ROWS(self._gather), SENT(self._send)
         self.tables = [
             table_of(mesh, rank, exchanges, range(len(exchanges))) for rank in range(mesh.size)
@@ -59,7 +69,7 @@ class Simulated:
         addresses = [ctypes.cast(f, ctypes.c_void_p).value or 0 for f in self._rows]
         for words in self.tables:
             words[[SWAP, GATHER, SEND]] = addresses
-            words[[BYTE, IGNORED]] = 0
+            words[[BYTE, IGNORED, MOST]] = 0, 0, LONG
 
     def _swap(self, x: int, n: int, _: int, y: int, m: int, __: int, group: int) -> int:
         op = self.exchanges[group]
@@ -80,7 +90,7 @@ class Simulated:
             if found.size:
                 _bytes(y, got)[...] = found
         except BaseException as error:
-            self.error = self.error or error
+            self.raised.error = error
             return 1
         return 0
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dlvm.base.units import duration
-from dlvm.compile import Interpreted
+from dlvm.executables import Interpreted
 from dlvm.ir.interpret import bind
 
 from .describing import subcommand

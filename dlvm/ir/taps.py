@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from .sharding.ranks import rank
+from .sharding.ranks import speaks
 from .types import Array
 
 Taps = dict[str, list[Array]]
@@ -52,7 +52,7 @@ def taps() -> Generator[Taps]:
 
 def record(name: str, value: Array) -> None:
     """Passes a value to every listener, each with a copy of its own; of ranks the first does."""
-    if rank():
+    if not speaks():
         return
     for listener in _listening.get():
         listener(name, value.copy())
@@ -63,5 +63,5 @@ def say(text: str) -> None:
 
     Of the ranks of a mesh the first one does.
     """
-    if not rank():
+    if speaks():
         print(text, flush=True)

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from dlvm.base.errors import Origin
-from dlvm.compile import OnDevice, Road
+from dlvm.compile import Road
+from dlvm.executables import OnDevice
 from dlvm.gen.aot.joined import assembly_of
 from dlvm.gen.program.memory import Arena
 from dlvm.gen.program.steps import CallPython, Program

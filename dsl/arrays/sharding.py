@@ -20,7 +20,6 @@ from dlvm.dsl.trace.specs import concrete
 from dlvm.dsl.trace.tensor import Tensor
 from dlvm.dsl.trace.trees import map_with_keys
 from dlvm.dsl.words.calling import called
-from dlvm.gen import mpi
 from dlvm.ir import Array, Value
 from dlvm.ir.sharding import ranks
 from dlvm.ir.sharding.mesh import Axes, Mesh, Sharding, checked_axes
@@ -126,6 +125,8 @@ def mesh(
     {'data': 2, 'model': 2}
     """
     _check_counts(axes, "mesh", least=-1)
+    from dlvm.gen import mpi
+
     started = simulate is None and environment.launched()
     _check_counts({"simulate": 1 if simulate is None else simulate}, "mesh")
     if not axes:

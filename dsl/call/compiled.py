@@ -13,7 +13,7 @@ from dlvm.base.errors import CompilerError, ShapeError, UserError
 from dlvm.base.handlers import raised_by_handler
 from dlvm.base.html import escape, preformatted
 from dlvm.base.lazy import lazy
-from dlvm.compile import OnDevice, Road
+from dlvm.compile import Road
 from dlvm.dsl.state.watch import State
 from dlvm.dsl.trace.comparing import differing, mismatch
 from dlvm.dsl.trace.devices import hosted, refuse_elsewhere
@@ -25,6 +25,7 @@ from dlvm.dsl.trace.sharded import local
 from dlvm.dsl.trace.specs import Arguments, as_array, given
 from dlvm.dsl.trace.tracing import Input, Program
 from dlvm.dsl.trace.trees import Spec, flatten, unflatten
+from dlvm.executables import OnDevice
 from dlvm.ir import Array, Module, Param
 from dlvm.ir.interpret import bind
 from dlvm.ir.text.printer import printed, typed

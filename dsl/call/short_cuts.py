@@ -15,13 +15,13 @@ import numpy as np
 
 from dlvm.base.elsewhere import Elsewhere
 from dlvm.base.errors import UserError
-from dlvm.compile import Foreign, Interpreted, OnDevice
 from dlvm.dsl.trace.configuration import exact_type
 from dlvm.dsl.trace.defaults import DEFAULT, changes
 from dlvm.dsl.trace.leaves import Take, Unlike, joined, picker, putter, taker, template
 from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.trace.specs import Arguments, Parameters
 from dlvm.dsl.trace.trees import Spec as Tree
+from dlvm.executables import Foreign, Interpreted, OnDevice
 
 if TYPE_CHECKING:
     from dlvm.gen.call.executable import Executable

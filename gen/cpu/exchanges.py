@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from dlvm.gen.loops.status import UNREACHED
+from dlvm.gen.loops.status import UNCOUNTED, UNREACHED
 from dlvm.gen.program.steps import Exchange, View
 from dlvm.gen.runtime import call_words
 from dlvm.gen.text.module import FunctionWriter
@@ -34,7 +34,11 @@ def emit_exchange(
         return
     (x,), byte = step.xs, f"i64 {word(call_words.BYTE)}"
     rows = x.type.shape[0] if step.kind == "swap" else 1
-    count = f"i64 {size(floordiv(x.type.size * x.type.dtype.bytes, rows))}"
+    bytes_ = size(floordiv(x.type.size * x.type.dtype.bytes, rows))
+    with unless(w.value(f"icmp sle i64 {bytes_}, {word(call_words.MOST)}")):
+        w.store("i64", UNCOUNTED, "%status")
+        w.jump("leave")
+    count = f"i64 {bytes_}"
     out, back = f"ptr {address(x)}", f"ptr {address(result)}"
     if step.kind == "send":
         to, source = (f"i64 {word(first + i)}" for i in (call_words.TO, call_words.FROM))

@@ -24,6 +24,12 @@ INTERRUPTED = -2
 TOO_DEEP = -3
 UNREACHED = -4
 """An exchange with other ranks failed."""
+UNCOUNTED = -5
+"""An exchange is of more bytes than the library counts."""
+
+
+class Unreached(UserError):
+    """The error of a call that left at an exchange with other ranks."""
 
 
 class CallFailed(Exception):
@@ -53,8 +59,13 @@ def error_of(words: Sequence[int], module: Module) -> DlvmError | MemoryError:
     if code == TOO_DEEP:
         return too_deep(module.main.name)
     if code == UNREACHED:
-        return UserError(
+        return Unreached(
             "an exchange with the other ranks failed", remedy="look at what the others say"
+        )
+    if code == UNCOUNTED:
+        return UserError(
+            "an exchange is of more than 2^31 bytes, and this library of MPI counts no further",
+            remedy="take MPICH 5 or Intel MPI, or share the array by more ranks",
         )
     op = culprits(module).get(code)
     if op is None:

@@ -16,9 +16,10 @@ the table by which ranks of a mesh reach one another; a
 status of what Python raised in the midst of a kernel, which then ends as soon as it can."""
 WORDS = HALT + STATUS
 
-(SWAP, GATHER, SEND, BYTE, IGNORED, EXCHANGES) = range(6)
+(SWAP, GATHER, SEND, BYTE, IGNORED, MOST, EXCHANGES) = range(7)
 """Words of the table of a rank: the functions that exchange rows, as MPI has them, its types of a
-byte and of a status that nobody reads, then the words of each exchange of the program."""
+byte and of a status that nobody reads, how many bytes they count, then the words of each exchange
+of the program."""
 (GROUP, TO, FROM) = range(3)
 """Words of an exchange: its communicator, or the index of the rank; whom it sends to; from whom."""
 EACH = 3

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dlvm.ir import Builder, Dim, Op, Param, TensorType, Value
+from dlvm.ir import Builder, Dim, Op, Param, Value
 from dlvm.ir.sharding.factors import Factors
 from dlvm.ir.sharding.mesh import Axes, Mesh, Sharding
 from dlvm.ir.sizes.dims import floordiv
 from dlvm.ops import Broadcast, Concat, Permute, Reshape, Slice
-from dlvm.ops.flow.collectives import WORDS, AllGather, AllReduce, ReduceScatter
+from dlvm.ops.flow.collectives import WORDS, AllGather, AllReduce, GatherRows, ReduceScatter
 
 
 def join(
-    mesh: Mesh, x: Value, t: TensorType, word: str, axes: Axes, here: Sharding, want: Sharding
+    mesh: Mesh, x: Value, word: str, axes: Axes, here: Sharding, want: Sharding
 ) -> tuple[Value, Sharding]:
     """What ranks have along ``axes``, joined by a word: a piece of it where one is wanted."""
     for axis, wanted in enumerate(want):
@@ -25,17 +25,11 @@ def join(
 
 def join_again(mesh: Mesh, op: Op, new: Op, axes: Axes) -> tuple[Value, ...]:
     """The same fold of what ranks have folded, along a new first axis."""
-    return _again(op, tuple(_gathered(mesh, x, axes) for x in new.results))
+    return _again(op, GatherRows(axes, str(mesh), new.results).results)
 
 
 def _again(op: Op, xs: Sequence[Value]) -> tuple[Value, ...]:
     return op.rebuild(xs, axes=(0,)).results
-
-
-def _gathered(mesh: Mesh, x: Value, axes: Axes) -> Value:
-    """What each rank has along ``axes``, one behind the other along a new first axis."""
-    first = Reshape(x, (1, *x.shape))
-    return AllGather(axes, str(mesh), (first,), (0,), (mesh.count(axes),)).results[0]
 
 
 def join_pieces(

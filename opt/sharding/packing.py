@@ -20,7 +20,7 @@ EACH = ("dims", "full", "gathered", "cut")
 
 @dataclass
 class _Waiting:
-    """Exchanges of one kind that are put off, and all that depends on them."""
+    """Exchanges of one kind that are put off, and the values that they give."""
 
     ops: list[Collective] = field(default_factory=list[Collective])
     values: set[Value] = field(default_factory=set[Value])

@@ -15,9 +15,9 @@ from dlvm.ir.sharding.mesh import Axes, Mesh, Sharding, current
 from dlvm.ir.sizes.dims import symbol, symbols
 from dlvm.ir.types import U8
 from dlvm.ir.unify import solvable
-from dlvm.ops import Constant, Outgoing, Reshape, Shard
+from dlvm.ops import Constant, Outgoing, Shard
 from dlvm.ops.elements.casting import converted
-from dlvm.ops.flow.collectives import AllGather, MaskShard, Ranked
+from dlvm.ops.flow.collectives import GatherRows, MaskShard, Ranked
 from dlvm.ops.flow.structured import Structured
 from dlvm.opt.regions.inlining import keep_reachable
 
@@ -93,10 +93,8 @@ class _Writer:
         elif isinstance(op, Structured):
             self._structured(op)
         elif isinstance(op, Outgoing) and op.ranks:
-            first = Reshape(self.values.env[op.x].value, (1, *self.values.env[op.x].value.shape))
-            every = tuple(self.mesh.sizes)
-            gathered = AllGather(every, str(self.mesh), (first,), (0,), (self.mesh.size,))
-            op.rebuild(gathered.results)
+            every, piece = tuple(self.mesh.sizes), self.values.env[op.x].value
+            op.rebuild(GatherRows(every, str(self.mesh), (piece,)).results)
         else:
             self._plain(op)
 
@@ -192,7 +190,7 @@ class _Writer:
             else:
                 (want,) = map(sharding_of, op.results)
                 ((partial,), (here,)) = (new.results, lying)
-                piece, here = join(self.mesh, partial, op.type, word, axes, here, want)
+                piece, here = join(self.mesh, partial, word, axes, here, want)
                 found, lying = (piece,), [here]
         dtypes = (t.dtype for t in op.result_types)
         return [(converted(x, t), s) for x, t, s in zip(found, dtypes, lying, strict=True)]

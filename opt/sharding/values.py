@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from dlvm.ir import Op, TensorType, Value
 from dlvm.ir.sharding.factors import Factors, Places
 from dlvm.ir.sharding.mesh import Axes, Mesh, Sharding
-from dlvm.ops.families import IndexMap
+from dlvm.ops.families import IndexMap, rearranges
 
 from .moves import moved, moving
 from .propagation import sharding_of
@@ -61,8 +61,8 @@ class Values:
         return local.others[want]
 
     def _again(self, value: Value, want: Sharding) -> _Again | None:
-        """How a movement of elements is written once more for another sharding of its result."""
-        if not isinstance(value, IndexMap):
+        """How elements are rearranged once more for another sharding of the result."""
+        if not rearranges(value):
             return None
         rule = value.factors()
         chosen = self.offered(rule, [(rule.results[0], want)], value)

@@ -190,6 +190,11 @@ def rank() -> int:
     return next((world.rank for world in PROCESSES.values()), 0)
 
 
+def speaks() -> bool:
+    """Whether what this thread prints is seen: of a program of ranks the first one speaks."""
+    return _place.world is None or _place.rank == 0
+
+
 def exchange(op: Exchanged, xs: Pieces) -> Pieces:
     """What the rank of this thread gets of an exchange."""
     return _world().exchange(op, _place.rank, xs)

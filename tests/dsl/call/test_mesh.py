@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ import pytest
 
 import dlvm
 from dlvm.base.errors import ShapeError, TraceError, UserError
+from dlvm.gen import rank_tables
+from dlvm.ir.sharding import ranks
 
 MESH = dlvm.mesh({"data": 2, "part": 2}, simulate=4)
 OTHER = dlvm.mesh({"lines": 2}, simulate=2)
@@ -164,3 +167,36 @@ def test_annotations_of_one_value_that_disagree_are_an_error_with_both_lines() -
         assert "test_mesh.py" in str(found.value.notes)
     agreed = dlvm.function(mesh=MESH)(lambda x: dlvm.shard(dlvm.shard(x, "data", ...), ..., None))
     np.testing.assert_array_equal(np.asarray(agreed(rows())), X)
+
+
+def test_the_error_of_a_call_is_its_own_whichever_rank_has_it() -> None:
+    f = dlvm.function(mesh=MESH)(lambda t, i: t[dlvm.shard(i, "data")].sum())
+    for wrong in ([0, 1, 9, 2], [8, 0, 1, 2], [0, 1, 2, 7], [6, 6, 6, 6]):
+        with pytest.raises(dlvm.errors.IndexOutOfRange, match=f"index {max(wrong)} "):
+            f(np.arange(4.0), np.array(wrong))
+        assert f(np.arange(4.0), np.array([0, 1, 2, 3])) == 6.0
+
+
+def test_what_looks_at_one_device_refuses_a_program_of_ranks() -> None:
+    with pytest.raises(UserError, match="profile: expected a program of one device"):
+        loss.compile(W, X).profile(W, X)
+    with dlvm.debug(bounds=True), pytest.raises(UserError, match="for one CPU, found ranks"):
+        dlvm.function(mesh=MESH)(lambda x: dlvm.shard(x, "data", None).sum())(X)
+
+
+def test_an_exchange_of_more_bytes_than_are_counted_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    total = lambda x: dlvm.shard(x, "data", None).sum(0)  # noqa: E731
+    assert np.allclose(dlvm.function(mesh=MESH)(total)(X), X.sum(0))
+    monkeypatch.setattr(rank_tables, "LONG", 8)
+    with pytest.raises(UserError, match=r"more than 2\^31 bytes"):
+        dlvm.function(mesh=MESH)(lambda x: total(x) * 2)(X)
+
+
+def test_a_function_without_a_mesh_prints_on_every_process(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(ranks.PROCESSES, MESH.mesh, types.SimpleNamespace(rank=1))
+    dlvm.function(lambda x: dlvm.print("seen", x))(1.0)
+    assert capsys.readouterr().out == "seen 1.0\n"
