@@ -73,6 +73,8 @@ class Large:
     dtype: str = ""
     compared: int | None = None
     flops: float = 0
+    tolerance: float = 0
+    """How far a result may be from the CPU's, whose bits it has where this is 0."""
 
 
 def product(dtype, m, n, k):
@@ -84,6 +86,11 @@ def product(dtype, m, n, k):
 
 def matmul(a, b):
     return a @ b
+
+
+def definite(x):
+    """A matrix whose eigenvalues lie between 1 and some 4/3 more."""
+    return x @ x.T / x.shape[0] + np.eye(x.shape[0], dtype="f4")
 
 
 def scatter_add(x, i, u):
@@ -124,4 +131,28 @@ LARGE = {
     ),
     "cumsum of 2^18": Large(dlvm.cumsum, ((1 << 18,),), ((50,),)),
     "sort of 1024 rows of 1024": Large(lambda x: dlvm.sort(x, axis=1), ((1024, 1024),), ((3, 20),)),
+    "cumsum of 2^24": Large(dlvm.cumsum, ((1 << 24,),), ((50,),)),
+    "scatter add of 65536 rows of 64": Large(
+        scatter_add,
+        ((50000, 64), (50000, "index", 65536), (65536, 64)),
+        ((9, 6), (9, "index", 20), (20, 6)),
+    ),
+    "cholesky 1024": Large(
+        lambda x: dlvm.linalg.cholesky(definite(x)), ((1024, 1024),), ((9, 9),), tolerance=1e-4
+    ),
+    "solve 1024": Large(
+        lambda x, b: dlvm.linalg.solve(definite(x), b),
+        ((1024, 1024), (1024, 16)),
+        ((9, 9), (9, 2)),
+        tolerance=1e-4,
+    ),
+    "qr 256": Large(
+        lambda x: dlvm.linalg.qr(definite(x))[1], ((256, 256),), ((9, 9),), tolerance=1e-4
+    ),
+    "eigh 1024 of 32x32": Large(
+        lambda x: dlvm.linalg.eigvalsh(x + x.swapaxes(-1, -2)),
+        ((1024, 32, 32),),
+        ((2, 5, 5),),
+        tolerance=1e-4,
+    ),
 }

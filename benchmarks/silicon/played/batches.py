@@ -28,7 +28,7 @@ START = 30.0
 """Seconds that a process may take to start and reach the device."""
 PACKAGES = ("torch", "cupy-cuda13x", "cupy-cuda12x", "jax", "pycuda", "triton", "llvmlite")
 TOOLS = ("nvidia-smi", "compute-sanitizer", "ncu", "ptxas", "nvcc")
-SERIAL = ("cumsum", "scatter", "sort")
+SERIAL = ("cumsum", "scatter", "sort", "cholesky", "solve", "qr", "eigh")
 """Words of large programs that may be slow, which come last."""
 SANITIZED = ("softmax", "product", "product f16", "transpose", "layer norm")
 PROFILED = ("product f16 4096", "softmax 65536x1024")

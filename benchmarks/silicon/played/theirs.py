@@ -18,6 +18,14 @@ def product(t: Any, a: Any, b: Any) -> Any:
     return a @ b
 
 
+def definite(t: Any, x: Any) -> Any:
+    return x @ x.T / x.shape[0] + t.eye(x.shape[0], device=x.device)
+
+
+def scatter_add(t: Any, x: Any, i: Any, u: Any) -> Any:
+    return x.index_add(0, i, u)
+
+
 THEIRS: dict[str, Callable[..., Any]] = {
     "axpy 2^26": lambda t, x, y: t.add(y, x, alpha=2),
     "gelu 8192x8192": lambda t, x: t.nn.functional.gelu(x, approximate="tanh"),
@@ -39,9 +47,15 @@ THEIRS: dict[str, Callable[..., Any]] = {
     "product f32 64x64x100000": product,
     "max pool 2x2 32x112x112x64": max_pool,
     "gather of 65536 rows of 64": lambda t, x, i: x[i],
-    "scatter add of 4096 rows of 64": lambda t, x, i, u: x.index_add(0, i, u),
+    "scatter add of 4096 rows of 64": scatter_add,
+    "scatter add of 65536 rows of 64": scatter_add,
     "cumsum of 2^18": lambda t, x: x.cumsum(0),
     "sort of 1024 rows of 1024": lambda t, x: x.sort(1),
+    "cumsum of 2^24": lambda t, x: x.cumsum(0),
+    "cholesky 1024": lambda t, x: t.linalg.cholesky(definite(t, x)),
+    "solve 1024": lambda t, x, b: t.linalg.solve(definite(t, x), b),
+    "qr 256": lambda t, x: t.linalg.qr(definite(t, x)).R,
+    "eigh 1024 of 32x32": lambda t, x: t.linalg.eigvalsh(x + x.mT),
 }
 
 
