@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from dlvm.ad.linear import Point
     from dlvm.gen.build import Made
     from dlvm.gen.call.executable import Executable
+    from dlvm.gen.call.interface import Lying
     from dlvm.gen.profile.measure import Timers
     from dlvm.gen.program.report import Report
     from dlvm.gen.schedule.plans import Plans
@@ -78,7 +79,9 @@ class Options:
         said = "" if self.memory is None else f"memory={self.memory}"
         if self.numerics != "default":
             said = f"{said} numerics={self.numerics}"
-        return said if self.mesh is None else f"{said} mesh={self.mesh}"
+        if self.mesh is None:
+            return said
+        return f"{said} mesh={self.mesh}" + "".join(f" {n}: {x}" for n, x in self.mesh.links)
 
     @property
     def parallel(self) -> bool:
@@ -206,46 +209,52 @@ class Road:
 
             given = self.options.schedule
             return build(self.kernels, self.options.machine(), check=True, schedule=given)
+        return self._compiled(self.options.machine())
+
+    def _compiled(
+        self, target: Target, lying: Callable[[], Lying | None] = lambda: None
+    ) -> Executable:
+        """Machine code of this process, from the disk if it is there."""
         from dlvm.gen.warm import compiled
 
         _ = environment.verifying() and self.differentiated
         with numerics(self.options.numerics), self._guarded("emit"), standard_mode():
-            said, machine = self.options.said(), self.options.machine()
-            given = self.options.schedule
+            said, given = self.options.said(), self.options.schedule
             check = guard.check_schedule
             return compiled(
                 self.traced,
-                machine,
+                target,
                 lambda: self.kernels,
                 said,
                 given,
                 check,
                 lambda: _prepared(self.optimized),
+                lying,
             )
 
     def _on_a_mesh(self, mesh: Mesh) -> OnMesh:
-        """Code that each rank of a simulated mesh runs, in one thread unless more are asked for."""
-        from dlvm.gen.build import build
-        from dlvm.gen.on_mesh import MeshExecutable, on_ranks
+        """Code that each rank of a mesh runs: on as many cores as are its own, unless told."""
+        from dlvm.gen.on_mesh import MeshExecutable, lying, on_ranks
 
-        if mesh.processes:
-            said = f"{self.options.said()} {self.options.machine()}"
-            world_of(mesh).agree(f"{self.traced}{said}", f"@{self.traced.main.name}")
-        whole, local = self.placed.main, self.partitioned
+        def lies() -> Lying:
+            return lying(self.placed.main, self.partitioned.main)
+
+        world = world_of(mesh) if mesh.processes else None
+        threads = self.options.threads or (world.cores if world else 1)
+        target = replace(self.options, threads=threads).machine()
+        if world:
+            said = f"{self.traced}{self.options.said()} {target}"
+            world.agree(said, f"@{self.traced.main.name}")
         if interpreting():
-            told = Interpreted(local)
-            runs = [told.run] * len(held(mesh))
+            told = Interpreted(self.partitioned)
+            whole, runs = lies(), [told.run] * len(held(mesh))
         else:
             self._unchecked("ranks of a mesh", "mesh=")
-            given = self.options.schedule
-            target = replace(self.options, threads=self.options.threads or 1).machine()
-            before = self.kernels
-            with numerics(self.options.numerics), self._guarded("emit"), standard_mode():
-                told = build(before, target, schedule=given)
-            runs = on_ranks(mesh, told)
-        more = local.main.params[len(whole.params) :]
-        sizes = [str(d) for p in more for d in p.type.shape[:-1]]
-        ranks = MeshExecutable(mesh, whole, sizes, runs)
+            with world.in_turn() if world else nullcontext():
+                told = self._compiled(target, lies)
+            whole, runs = told.interface.lying, on_ranks(mesh, told)
+        assert whole is not None
+        ranks = MeshExecutable(mesh, whole, runs)
         return OnMesh(told.texts, told.report, self.options.target, ranks)
 
     def _on_a_gpu(self) -> OnDevice:

@@ -138,8 +138,14 @@ def _named_once(triple: str) -> str:
 
 def cores() -> int:
     """The number of cores that this process may use."""
-    found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return found or 1
+    return len(allowed())
+
+
+def allowed() -> list[int]:
+    """Their numbers."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0)) or [0]
+    return list(range(os.cpu_count() or 1))
 
 
 def _has_fma(triple: str, enabled: dict[str, bool]) -> bool:

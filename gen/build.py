@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from dlvm.base.progress import doing
 from dlvm.gen.call.executable import Executable, Texts
-from dlvm.gen.call.interface import Interface
+from dlvm.gen.call.interface import Interface, Lying
 from dlvm.gen.call.sizes import emit_sizes
 from dlvm.gen.checked import bounds
 from dlvm.gen.checked.buffers import Checker
@@ -95,15 +95,18 @@ def build(
     check: bool = False,
     schedule: str | None = None,
     plans: Plans | None = None,
+    lying: Lying | None = None,
 ) -> Executable:
     """Compile a module's first function, and those it calls; ``keep`` sees what was made.
 
-    Its kernels run under the ``schedule``, as text, or as the ``plans`` say, or the planner.
+    Its kernels run under the ``schedule``, as text, or as the ``plans`` say, or the planner. How
+    whole arrays lie is told of a program of ranks.
 
     ``level`` is how hard LLVM tries; at 0 nothing that it optimises can be at fault. With ``check``
     the code checks every access to memory; see ``bounds``.
     """
-    return loaded(made(module, target or Target.host(), check, schedule, plans), keep, level)
+    code = made(module, target or Target.host(), check, schedule, plans)
+    return loaded(replace(code, interface=replace(code.interface, lying=lying)), keep, level)
 
 
 def made(

@@ -10,8 +10,10 @@ import ctypes
 import hashlib
 import itertools
 import os
+import platform
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
@@ -22,14 +24,19 @@ import numpy as np
 
 from dlvm.base import environment
 from dlvm.base.errors import AssertionFailed, UserError
+from dlvm.base.lazy import lazy
+from dlvm.gen.llvm.cache import store
 from dlvm.gen.loops.status import UNCOUNTED, error_of
 from dlvm.gen.rank_tables import LONG, SHORT, table_of
 from dlvm.gen.runtime.call_words import BYTE, GATHER, IGNORED, MOST, SEND, SWAP
 from dlvm.ir import Array, Module
 from dlvm.ir.sharding import ranks
 from dlvm.ir.sharding.mesh import Mesh
+from dlvm.target import allowed
 
 T = TypeVar("T")
+CORES = 4096
+"""Numbers of cores that are looked at."""
 NAME = "libmpi_abi.so.1"
 WORLD, BYTES, MULTIPLE = 0x101, 0x247, 4096
 """Handles of the standard: all processes, a byte, and that any thread may call it."""
@@ -196,6 +203,45 @@ class Processes:
             color = min(self.mesh.group(self.rank, axes))
             self._groups[axes] = self.mpi.group(color, self.mesh.index(self.rank, axes))
         return self._groups[axes]
+
+    @lazy
+    def _near(self) -> tuple[int, int]:
+        """The communicator of ranks that find one another's code on disk, and the place there."""
+        kept = store()
+        place = "" if kept is None else f"{platform.node()} {kept.folder}"
+        digest = hashlib.sha256(place.encode()).digest() if place else bytes(32)
+        found = [bytes(row) for row in self.gathered(np.frombuffer(digest, np.uint8))]
+        same = [r for r, d in enumerate(found) if d == digest] if place else [self.rank]
+        return self.mpi.group(same[0], self.rank), same.index(self.rank)
+
+    @lazy
+    def cores(self) -> int:
+        """The cores that are this rank's own, of those on which ranks of its machine may run."""
+        name = np.frombuffer(hashlib.sha256(platform.node().encode()).digest(), np.uint8)
+        mine = np.zeros(CORES, np.uint8)
+        mine[[c for c in allowed() if c < CORES]] = 1
+        hosts, may = self.gathered(name), self.gathered(mine)
+        found: dict[bytes, list[Array]] = {}
+        for host, row in zip(hosts, may, strict=True):
+            found.setdefault(host.tobytes(), []).append(row)
+        each = (int(np.any(rows, axis=0).sum()) // len(rows) for rows in found.values())
+        return max(1, min(each))  # all ranks run one program
+
+    @contextmanager
+    def in_turn(self) -> Generator[None]:
+        """The first rank of a machine compiles; the others come once it has, and find the code."""
+        group, place = self._near
+
+        def meet() -> None:
+            self.mpi.gather(np.zeros(1, np.uint8), group, self.mesh.size)
+
+        if place:
+            meet()
+        try:
+            yield
+        finally:
+            if not place:
+                meet()
 
     def exchange(self, op: ranks.Exchanged, rank: int, xs: ranks.Pieces) -> ranks.Pieces:
         """What this rank gets, by the meaning of the exchange: all give all that they have."""

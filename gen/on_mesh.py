@@ -11,6 +11,7 @@ import numpy as np
 from dlvm.base import environment
 from dlvm.base.errors import CompilerError
 from dlvm.gen.call.executable import Executable
+from dlvm.gen.call.interface import Lying, Placed
 from dlvm.gen.loops.status import Unreached
 from dlvm.gen.rank_tables import Simulated
 from dlvm.ir import Array, Function, TensorType
@@ -26,25 +27,21 @@ Run = Callable[[Sequence[Any]], Sequence[Array]]
 
 @dataclass(frozen=True)
 class MeshExecutable:
-    """What runs on each rank (``runs``), and how arguments and results of ``whole`` lie.
-
-    ``whole`` is the first function before it was partitioned; ``sizes`` are the symbols that its
-    last parameter on each rank tells, if it has one more.
-    """
+    """What runs on each rank (``runs``), and how arguments and results lie."""
 
     mesh: Mesh
-    whole: Function
-    sizes: Sequence[str]
+    whole: Lying
     runs: Sequence[Run]
 
     def run(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
         """The results for arrays in parameter order; of those that are shared, pieces."""
         params, held = self.whole.params, ranks.held(self.mesh)
+        carried = self.whole.sizes
         names = [p.name for p in params]
         sizes = bind([p.type for p in params], arrays, names)
         given = [self._given(x, p.sharding, p.donated) for x, p in zip(arrays, params, strict=True)]
-        if self.sizes:
-            carrier = np.empty((*(sizes[s] for s in self.sizes), 0), np.uint8)
+        if carried:
+            carrier = np.empty((*(sizes[s] for s in carried), 0), np.uint8)
             given.append([carrier] * len(held))
 
         def work(rank: int) -> Sequence[Array]:
@@ -95,6 +92,17 @@ class MeshExecutable:
         if not sharding:
             return pieces[0]
         return Sharded(self.mesh, pieces, [evaluate(d, sizes) for d in t.shape], sharding)
+
+
+def lying(whole: Function, local: Function) -> Lying:
+    """How arguments and results of a function lie, before it was partitioned into ``local``."""
+    more = local.params[len(whole.params) :]
+    return Lying(
+        whole.name,
+        tuple(Placed(p.type, p.sharding, p.name, p.donated) for p in whole.params),
+        tuple(Placed(r.type, r.sharding) for r in whole.results),
+        tuple(str(d) for p in more for d in p.type.shape[:-1]),
+    )
 
 
 def on_ranks(mesh: Mesh, code: Executable) -> list[Run]:

@@ -16,8 +16,12 @@ import numpy as np
 
 from dlvm.gen.program.memory import Arena
 from dlvm.gen.program.steps import Called, Program, Told
-from dlvm.ir import Array, Dim, Op, TensorType, dtype_of
+from dlvm.ir import Array, Builder, Dim, Function, Module, Op, Param, TensorType, dtype_of, parse
+from dlvm.ir.sharding.mesh import Sharding
 from dlvm.ir.text.line import Line, parse_dim, parse_type
+
+UNKNOWN = 1 << 40
+"""The work of a call in which ranks wait for one another: other threads run meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,52 @@ class Result:
 
     type: TensorType
     overwrites: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The type of a whole argument or result, and how it lies on a mesh."""
+
+    type: TensorType
+    sharding: Sharding | None
+    name: str = ""
+    donated: bool = False
+
+    def plain(self) -> list[Any]:
+        """This as JSON takes it."""
+        return [str(self.type), self.sharding, self.name, self.donated]
+
+    @staticmethod
+    def from_plain(written: Sequence[Any]) -> Placed:
+        """What ``plain`` wrote."""
+        text, sharding, name, donated = written
+        lies = None if sharding is None else tuple(map(tuple, sharding))
+        return Placed(_type(text), lies, name, donated)
+
+
+@dataclass(frozen=True, slots=True)
+class Lying:
+    """What a program of ranks takes and gives, as whole arrays; ``main`` is called with pieces.
+
+    ``sizes`` are the symbols that the last parameter of ``main`` tells, if it has one more.
+    """
+
+    name: str
+    params: tuple[Placed, ...]
+    results: tuple[Placed, ...]
+    sizes: tuple[str, ...]
+
+    def plain(self) -> list[Any]:
+        """This as JSON takes it."""
+        each = ([x.plain() for x in xs] for xs in (self.params, self.results))
+        return [self.name, *each, self.sizes]
+
+    @staticmethod
+    def from_plain(written: Sequence[Any]) -> Lying:
+        """What ``plain`` wrote."""
+        name, params, results, sizes = written
+        each = (tuple(map(Placed.from_plain, xs)) for xs in (params, results))
+        return Lying(name, *each, tuple(sizes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +111,8 @@ class Interface:
     calls: tuple[Called, ...] = ()
     exchanges: tuple[Op, ...] = ()
     """What ranks of a mesh exchange, in the order of their words in the table of a rank."""
+    lying: Lying | None = None
+    """How whole arrays lie on the mesh of such a program."""
 
     @staticmethod
     def of(program: Program, arena: Arena, time: Dim) -> Interface:
@@ -75,7 +127,7 @@ class Interface:
             tuple(Result(v.type, owners.get(v.storage)) for v in program.results),
             program.symbols,
             arena.bytes,
-            time,
+            UNKNOWN if program.exchanges else time,
             any(kernel.forks for kernel in program.kernels()) or program.forks,
             program.enters,
             constants=tuple(map(_kept, program.constants)),
@@ -87,7 +139,7 @@ class Interface:
     def plain(self) -> tuple[dict[str, Any], list[memoryview]]:
         """This as JSON takes it, and the elements of the constants.
 
-        ``calls`` and ``exchanges`` are left out: no program that has any is written.
+        ``calls`` are left out: no program that has any is written.
         """
         return {
             "name": self.name,
@@ -101,6 +153,8 @@ class Interface:
             "stack": self.stack,
             "constants": [str(type_of(a)) for a in self.constants],
             "prints": [[label, str(t), how] for label, t, how in self.prints],
+            "exchanges": _shown(self.exchanges),
+            "lying": None if self.lying is None else self.lying.plain(),
         }, [bytes_of(a) for a in self.constants]
 
     @staticmethod
@@ -118,7 +172,22 @@ class Interface:
             written["stack"],
             tuple(map(_array, written["constants"], elements)),
             tuple((label, _type(t), how) for label, t, how in written["prints"]),
+            exchanges=parse(written["exchanges"]).main.ops if written["exchanges"] else (),
+            lying=None if written["lying"] is None else Lying.from_plain(written["lying"]),
         )
+
+
+def _shown(exchanges: Sequence[Op]) -> str:
+    """Operations of ranks as a function of what they take."""
+    params: list[Param] = []
+    ops: list[Op] = []
+    for op in exchanges:
+        own = [Param(x.type, f"x{len(params) + i}") for i, x in enumerate(op.operands)]
+        params += own
+        with Builder():  # no function that is being written gets it
+            ops.append(op.rebuild(own))
+    results = tuple(r for op in ops for r in op.results)
+    return str(Module((Function("exchanges", tuple(params), tuple(ops), results),))) if ops else ""
 
 
 def _kept(array: Array) -> Array:

@@ -22,9 +22,11 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def run(count: int, script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run(
+    count: int, script: str, *arguments: str, **variables: str
+) -> subprocess.CompletedProcess[str]:
     """A script on so many ranks of this machine."""
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "DLVM_THREADS": "1"}
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "DLVM_THREADS": "1", **variables}
     told = [str(LAUNCHER), "-n", str(count), sys.executable, f"tests/mpi/{script}.py", *arguments]
     return subprocess.run(told, capture_output=True, text=True, env=env, cwd=ROOT, timeout=100)
 
@@ -33,6 +35,16 @@ def test_a_step_on_two_ranks_is_that_of_one_device_and_python_is_not_called_on_t
     done = run(2, "step")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("2 ranks: ")
+
+
+def test_one_rank_compiles_and_nobody_in_a_second_job_and_python_runs_meanwhile(
+    tmp_path: Path,
+) -> None:
+    done = [run(2, "warm", DLVM_CACHE_DIR=str(tmp_path)) for _ in range(2)]
+    assert [d.stdout for d in done] == [
+        "[True, False] [True, True] [5.0, 5.0, 5.0, 5.0, 5.0]\n",
+        "[False, False] [True, True] [5.0, 5.0, 5.0, 5.0, 5.0]\n",
+    ], done[0].stderr
 
 
 def test_with_pieces_the_bits_are_the_same_on_one_and_on_three_ranks() -> None:
