@@ -220,17 +220,8 @@ class Road:
         _ = environment.verifying() and self.differentiated
         with numerics(self.options.numerics), self._guarded("emit"), standard_mode():
             said, given = self.options.said(), self.options.schedule
-            check = guard.check_schedule
-            return compiled(
-                self.traced,
-                target,
-                lambda: self.kernels,
-                said,
-                given,
-                check,
-                lambda: _prepared(self.optimized),
-                lying,
-            )
+            how = said, given, guard.check_schedule, lambda: _prepared(self.optimized), lying
+            return compiled(self.traced, target, lambda: self.kernels, *how)
 
     def _on_a_mesh(self, mesh: Mesh) -> OnMesh:
         """Code that each rank of a mesh runs: on as many cores as are its own, unless told."""

@@ -6,19 +6,22 @@ by handles that mpi4py tells of its own library. The first ``dlvm.mesh`` starts 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
+import io
 import itertools
 import os
 import platform
 import sys
+import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
@@ -35,6 +38,8 @@ from dlvm.ir.sharding.mesh import Mesh
 from dlvm.target import allowed
 
 T = TypeVar("T")
+PAUSE = 0.2
+"""Seconds before a rank ends all others, in which they say what they have to say."""
 CORES = 4096
 """Numbers of cores that are looked at."""
 NAME = "libmpi_abi.so.1"
@@ -48,6 +53,7 @@ class Library:
     """An open library: its functions, its handles, and which of the processes this one is."""
 
     world, byte, ignored = WORLD, BYTES, 0
+    failed = False
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -122,7 +128,12 @@ class Library:
             self._lib.MPI_Abort(ctypes.c_void_p(self.world), code)
 
     def finish(self) -> None:
-        """Ends MPI, as the last thing that this process does, if it was started here."""
+        """Ends MPI, as the last thing that this process does, if it was started here.
+
+        A rank that has left by ``sys.exit`` with a status of failure ends all others.
+        """
+        if self.failed and self.size > 1:
+            self.abort()
         if self._starts and os.getpid() == self.owner:
             self._lib.MPI_Finalize()
 
@@ -178,15 +189,23 @@ def library() -> Library:
     by_mpi4py = path == NAME and not environment.value("DLVM_MPI") and _installed("mpi4py")
     made = ByMpi4py() if by_mpi4py else Library(path)
     atexit.register(made.finish)
-    previous = sys.excepthook
+    previous, leave = sys.excepthook, sys.exit
+
+    def left(status: Any = None, /) -> NoReturn:
+        """Leaves this rank, whose status ``finish`` looks at: the others may wait for it."""
+        made.failed = status not in (None, 0)
+        leave(status)
 
     def ended(kind: Any, error: Any, trace: Any) -> None:
-        previous(kind, error, trace)
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            previous(kind, error, trace)
+        sys.stderr.write(said.getvalue())  # at once, as another rank may end this one
         sys.stderr.flush()
         if made.size > 1:
+            time.sleep(PAUSE)
             made.abort()
 
-    sys.excepthook = ended
+    sys.excepthook, sys.exit = ended, left
     return made
 
 
@@ -270,7 +289,9 @@ class Processes:
             raise
         except UserError as error:
             if self.mpi.size > 1:
-                print(f"rank {self.rank}: {error}", file=sys.stderr, flush=True)
+                sys.stderr.write(f"rank {self.rank}: {error}\n")
+                sys.stderr.flush()
+                time.sleep(PAUSE)
                 self.mpi.abort()
             raise
 

@@ -21,6 +21,7 @@ from dlvm.base.units import size
 from .describing import subcommand
 from .output import coloured, print_facts, print_json
 
+NOWHERE = "nothing is kept, as DLVM_CACHE=0 says, or as there is no place for it"
 PACKAGES = ("numpy", "llvmlite", "optree", "ml_dtypes", "sympy", "platformdirs")
 
 
@@ -43,9 +44,12 @@ def add(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints the report; returns 1 if there is a problem."""
+    """Prints the report; returns 1 if there is a problem. Of several ranks the first one prints."""
     problems: list[str] = []
     facts: dict[str, Any] = {}
+    speaks = _measure_links(options, problems) if environment.launched() else True
+    if not speaks:
+        return 0
     if options.measure or options.forget:
         _keep(options.measure, problems)
     for section in (
@@ -118,12 +122,27 @@ def _processor(problems: list[str]) -> dict[str, Any]:
 
 def _keep(measuring: bool, problems: list[str]) -> None:
     """Measures the machine, or forgets what was measured."""
-    from dlvm.gen import measured
+    from dlvm.gen import links, measured
     from dlvm.target import Target
 
     host = Target.host()
-    if not measured.keep(host, measured.measure(host) if measuring else None):
-        problems.append("nothing is kept, as DLVM_CACHE=0 says, or as there is no place for it")
+    kept = measured.keep(host, measured.measure(host) if measuring else None)
+    if not kept or not (measuring or links.keep(None)):
+        problems.append(NOWHERE)
+
+
+def _measure_links(options: argparse.Namespace, problems: list[str]) -> bool:
+    """All ranks measure how they reach one another; whether this is the one that reports."""
+    from dlvm.gen import links, mpi
+    from dlvm.ir.sharding.mesh import Mesh
+
+    library = mpi.library()
+    if options.measure and library.size > 1:
+        world = mpi.Processes(Mesh((("ranks", library.size),), processes=True), library)
+        found = links.measure(world)
+        if library.rank == 0 and not links.keep(found):
+            problems.append(NOWHERE)
+    return library.rank == 0
 
 
 def _machine(problems: list[str]) -> dict[str, Any]:
@@ -151,12 +170,22 @@ def _graphics(problems: list[str]) -> dict[str, Any]:
 
 
 def _ranks(problems: list[str]) -> dict[str, Any]:
-    """The library by which ranks of a mesh would reach one another; it is not opened here."""
+    """The library by which ranks of a mesh would reach one another, and how fast, if measured."""
+    from dlvm.gen.links import kept
     from dlvm.gen.mpi import found_path
 
     path = found_path()
     found = path if Path(path).exists() else ctypes.util.find_library("mpi_abi")
-    return {"MPI": found or "not found (pip install mpich; only ranks as processes need it)"}
+    told = {
+        f"ranks of {'one machine' if place == 'machine' else 'several machines'}": (
+            f"{1e6 * link.latency:.3g} us and {link.bandwidth / 1e9:.3g} bytes in a nanosecond"
+        )
+        for place, link in kept().items()
+    }
+    return {
+        "MPI": found or "not found (pip install mpich; only ranks as processes need it)",
+        **told,
+    }
 
 
 def _elsewhere(problems: list[str]) -> dict[str, Any]:

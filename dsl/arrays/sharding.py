@@ -125,7 +125,7 @@ def mesh(
     {'data': 2, 'model': 2}
     """
     _check_counts(axes, "mesh", least=-1)
-    from dlvm.gen import mpi
+    from dlvm.gen import links, mpi
 
     started = simulate is None and environment.launched()
     _check_counts({"simulate": 1 if simulate is None else simulate}, "mesh")
@@ -140,8 +140,9 @@ def mesh(
                 f"mesh: {count} pieces along {name!r}, which has {made.sizes[name]} ranks",
                 "give each rank at least one piece",
             )
-    if started and made not in ranks.PROCESSES:
-        ranks.PROCESSES[made] = mpi.Processes(made, mpi.library())
+    if started:
+        world = ranks.PROCESSES.setdefault(made, mpi.Processes(made, mpi.library()))
+        made = links.linked(made, world)
     MADE.pop(made, None)
     MADE[made] = user_origin()
     return Ranks(made)

@@ -58,7 +58,7 @@ class Placed:
     def from_plain(written: Sequence[Any]) -> Placed:
         """What ``plain`` wrote."""
         text, sharding, name, donated = written
-        lies = None if sharding is None else tuple(map(tuple, sharding))
+        lies: Sharding | None = None if sharding is None else tuple(tuple(a) for a in sharding)
         return Placed(_type(text), lies, name, donated)
 
 
@@ -83,8 +83,8 @@ class Lying:
     def from_plain(written: Sequence[Any]) -> Lying:
         """What ``plain`` wrote."""
         name, params, results, sizes = written
-        each = (tuple(map(Placed.from_plain, xs)) for xs in (params, results))
-        return Lying(name, *each, tuple(sizes))
+        given, found = (tuple(map(Placed.from_plain, xs)) for xs in (params, results))
+        return Lying(name, given, found, tuple(sizes))
 
 
 @dataclass(frozen=True, slots=True)

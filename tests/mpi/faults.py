@@ -20,6 +20,10 @@ def main(fault: str) -> None:
     elif fault == "other":
         scale = float(mesh.rank + 1)
         dlvm.function(lambda x: x.sum() * scale, mesh=mesh)(x)
+    elif fault == "exit":
+        if mesh.rank:
+            sys.exit("rank 1 has had enough")
+        x.whole()
     elif fault == "python":
         if mesh.rank:
             raise ValueError("only here")

@@ -47,6 +47,11 @@ def test_one_rank_compiles_and_nobody_in_a_second_job_and_python_runs_meanwhile(
     ], done[0].stderr
 
 
+def test_ranks_measure_how_they_reach_one_another_and_meshes_go_by_it(tmp_path: Path) -> None:
+    done = run(2, "links", DLVM_CACHE_DIR=str(tmp_path))
+    assert done.stdout == "0 True True\n", done.stderr
+
+
 def test_with_pieces_the_bits_are_the_same_on_one_and_on_three_ranks() -> None:
     found = [run(count, "step", "4") for count in (1, 3)]
     assert [d.returncode for d in found] == [0, 0], found[-1].stderr
@@ -80,6 +85,7 @@ def test_a_sum_over_four_ranks_has_the_bits_of_four_threads() -> None:
         ("index", "rank 1: index 99 is out of range"),
         ("other", "the ranks 0 and 1 run different programs"),
         ("python", "ValueError: only here"),
+        ("exit", "rank 1 has had enough"),
     ],
 )
 def test_a_fault_of_one_rank_is_told_and_ends_all(fault: str, said: str) -> None:

@@ -12,13 +12,22 @@ import dlvm
 from dlvm import passes
 
 
+def squares(x: Any) -> Any:
+    return (dlvm.shard(x, "data", None) ** 2).sum(0)
+
+
 def main() -> None:
     mesh = dlvm.mesh({"data": -1})
-    total = dlvm.function(lambda x: (dlvm.shard(x, "data", None) ** 2).sum(0), mesh=mesh)
+    total = dlvm.function(squares, mesh=mesh)
     rows = mesh.from_local(np.full((1, 5), mesh.rank + 1.0), "data", None)
     runs: list[Any] = []
     run = passes.run
-    passes.run = lambda *args: runs.append(args) or run(*args)
+
+    def noted(*args: Any) -> Any:
+        runs.append(args)
+        return run(*args)
+
+    passes.run = noted
     found = total(rows)
     passes.run = run
     turns = 0

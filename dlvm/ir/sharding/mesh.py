@@ -36,7 +36,8 @@ class Mesh:
     """Names and sizes of axes. ``pieces`` of an axis are how many parts its arrays are cut into.
 
     That is the number of its ranks where none is given; where one is given, a sum along the axis is
-    a tree over pieces, whatever the number of ranks. ``links`` never changes what a program is.
+    a tree over pieces, whatever the number of ranks. ``links`` are what the compiler
+    chooses by.
     """
 
     axes: tuple[tuple[str, int], ...]
@@ -119,8 +120,11 @@ class Mesh:
 
     @cached_property
     def logical(self) -> Mesh:
-        """A mesh with a rank for each piece: programs are chosen by it, for any number of ranks."""
-        return Mesh(tuple(self._parts.items()), links=self.links)
+        """A mesh with a rank for each piece: programs are chosen by it, for any number of ranks.
+
+        Where pieces are given bits are promised, so what was measured does not count.
+        """
+        return Mesh(tuple(self._parts.items()), links=() if self.pieces else self.links)
 
     def locally(self, shape: Sequence[Dim], sharding: Sharding) -> tuple[Dim, ...]:
         """The shape of the piece of each rank."""
