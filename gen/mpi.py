@@ -31,7 +31,7 @@ from dlvm.base.lazy import lazy
 from dlvm.gen.llvm.cache import store
 from dlvm.gen.loops.status import UNCOUNTED, error_of
 from dlvm.gen.rank_tables import LONG, SHORT, table_of
-from dlvm.gen.runtime.call_words import BYTE, GATHER, IGNORED, MOST, SEND, SWAP
+from dlvm.gen.runtime.call_words import BYTE, GATHER, IGNORED, MOST, SEND, SUM, SWAP
 from dlvm.ir import Array, Module
 from dlvm.ir.sharding import ranks
 from dlvm.ir.sharding.mesh import Mesh
@@ -45,6 +45,9 @@ CORES = 4096
 NAME = "libmpi_abi.so.1"
 WORLD, BYTES, MULTIPLE = 0x101, 0x247, 4096
 """Handles of the standard: all processes, a byte, and that any thread may call it."""
+TYPES, ADD = {"f32": 0x210, "f64": 0x214}, 0x21
+"""Those of floats, and of their sum."""
+NAMED = {"f32": "FLOAT", "f64": "DOUBLE"}
 WHEELS = ("mpich", "impi-rt")
 """Packages that bring a library, of which an environment holds one: they overwrite one another."""
 
@@ -53,6 +56,7 @@ class Library:
     """An open library: its functions, its handles, and which of the processes this one is."""
 
     world, byte, ignored = WORLD, BYTES, 0
+    types, add = TYPES, ADD
     failed = False
 
     def __init__(self, path: str) -> None:
@@ -154,6 +158,8 @@ class ByMpi4py(Library):
         self.path = next(p for line in maps if "libmpi.so" in (p := line.split()[-1]))
         self._lib = ctypes.CDLL(self.path, ctypes.RTLD_GLOBAL)
         self.world, self.byte = (tool._handleof(x) for x in (tool.COMM_WORLD, tool.BYTE))
+        self.types = {n: tool._handleof(getattr(tool, of)) for n, of in NAMED.items()}
+        self.add = tool._handleof(tool.SUM)
         self.ignored = 0 if "Open MPI" in tool.Get_library_version() else 1
         self.rank, self.size = tool.COMM_WORLD.rank, tool.COMM_WORLD.size
         self.owner, self._starts = os.getpid(), False
@@ -322,8 +328,8 @@ class Processes:
     def table(self, exchanges: Sequence[Any]) -> Array:
         """The table of this rank for a program with these exchanges."""
         groups = [self.group(op.axes) for op in exchanges]
-        words = table_of(self.mesh, self.rank, exchanges, groups)
-        names = ("MPI_Alltoall", "MPI_Allgather", "MPI_Sendrecv")
-        words[[SWAP, GATHER, SEND]] = [self.mpi.address(name) for name in names]
+        words = table_of(self.mesh, self.rank, exchanges, groups, self.mpi.types, self.mpi.add)
+        names = ("MPI_Alltoall", "MPI_Allgather", "MPI_Sendrecv", "MPI_Allreduce")
+        words[[SWAP, GATHER, SEND, SUM]] = [self.mpi.address(name) for name in names]
         words[[BYTE, IGNORED, MOST]] = self.mpi.byte, self.mpi.ignored, self.mpi.most
         return words

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,11 @@ from dlvm.gen.runtime.call_words import (
     IGNORED,
     MOST,
     SEND,
+    SUM,
     SWAP,
     TO,
+    TYPE,
+    WORD,
 )
 from dlvm.ir import Array
 from dlvm.ir.sharding import ranks
@@ -35,11 +39,22 @@ LONG, SHORT = (1 << 63) - 1, (1 << 31) - 1
 """The most bytes that functions with long and with short counts exchange at once."""
 ROW = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 ROWS = ctypes.CFUNCTYPE(ctypes.c_int, *ROW, *ROW, ctypes.c_int64)
+SUMS = ctypes.CFUNCTYPE(ctypes.c_int, *(ctypes.c_void_p,) * 2, *(ctypes.c_int64,) * 4)
 SENT = ctypes.CFUNCTYPE(ctypes.c_int, *ROW, *(ctypes.c_int64,) * 2, *ROW, *(ctypes.c_int64,) * 4)
 
 
-def table_of(mesh: Mesh, rank: int, exchanges: Sequence[Any], groups: Sequence[int]) -> Array:
-    """The words of a rank; ``groups`` are its communicators, one for each of the exchanges."""
+def table_of(
+    mesh: Mesh,
+    rank: int,
+    exchanges: Sequence[Any],
+    groups: Sequence[int],
+    types: Mapping[str, int] = MappingProxyType({}),
+    add: int = 0,
+) -> Array:
+    """The words of a rank; ``groups`` are its communicators, one for each of the exchanges.
+
+    ``types`` are handles of the types of elements, else their bytes, and ``add`` that of a sum.
+    """
     words = np.zeros(EXCHANGES + EACH * max(1, len(exchanges)), np.int64)
     for i, (op, group) in enumerate(zip(exchanges, groups, strict=True)):
         own = words[EXCHANGES + EACH * i :]
@@ -47,6 +62,9 @@ def table_of(mesh: Mesh, rank: int, exchanges: Sequence[Any], groups: Sequence[i
         own[GROUP] = index if op.exchanged == "index" else group
         if op.exchanged == "send":
             own[FROM], own[TO] = op.sources[index], op.sources.index(index)
+        elif op.exchanged == "sum":
+            dtype = op.result_types[0].dtype.name
+            own[TYPE], own[WORD] = types.get(dtype, op.result_types[0].dtype.bytes), add
     return words
 
 
@@ -62,13 +80,13 @@ class Simulated:
     def __init__(self, mesh: Mesh, exchanges: Sequence[Any]) -> None:
         self.exchanges = exchanges
         self.raised = _Raised()
-        self._rows = ROWS(self._swap), ROWS(self._gather), SENT(self._send)
+        self._rows = ROWS(self._swap), ROWS(self._gather), SENT(self._send), SUMS(self._sum)
         self.tables = [
             table_of(mesh, rank, exchanges, range(len(exchanges))) for rank in range(mesh.size)
         ]
         addresses = [ctypes.cast(f, ctypes.c_void_p).value or 0 for f in self._rows]
         for words in self.tables:
-            words[[SWAP, GATHER, SEND]] = addresses
+            words[[SWAP, GATHER, SEND, SUM]] = addresses
             words[[BYTE, IGNORED, MOST]] = 0, 0, LONG
 
     def _swap(self, x: int, n: int, _: int, y: int, m: int, __: int, group: int) -> int:
@@ -83,12 +101,18 @@ class Simulated:
         op = self.exchanges[rest[-2]]
         return self._met(op, (n,), x, (n,), y)
 
-    def _met(self, op: Any, given: tuple[int, ...], x: int, got: tuple[int, ...], y: int) -> int:
-        """Bytes exchanged as the operation says; 1 where that raises."""
+    def _sum(self, x: int, y: int, n: int, bytes_: int, _: int, group: int) -> int:
+        op = self.exchanges[group]
+        return self._met(op, (n * bytes_,), x, (n * bytes_,), y, op.result_types[0].dtype.numpy)
+
+    def _met(
+        self, op: Any, given: tuple[int, ...], x: int, got: tuple[int, ...], y: int, as_: Any = "u1"
+    ) -> int:
+        """Bytes exchanged as the operation says, of elements of a type; 1 where that raises."""
         try:
-            (found,) = ranks.exchange(op, (_bytes(x, given).copy(),))
+            (found,) = ranks.exchange(op, (_bytes(x, given).copy().view(as_),))
             if found.size:
-                _bytes(y, got)[...] = found
+                _bytes(y, got)[...] = found.view(np.uint8)
         except BaseException as error:
             self.raised.error = error
             return 1

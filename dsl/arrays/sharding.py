@@ -112,6 +112,7 @@ def mesh(
     *,
     simulate: int | None = None,
     pieces: Mapping[str, int] | None = None,
+    sums: str = "ordered",
 ) -> Ranks:
     """A mesh of ranks: names of axes, each with the number of ranks along it.
 
@@ -119,7 +120,8 @@ def mesh(
     MPI has started, or as many as this process is to ``simulate``, each by a thread, to try and to
     test a program. ``pieces`` of an axis
     are how many parts arrays are cut into along it: sums along it then give the same bits on any
-    number of ranks up to that.
+    number of ranks up to that. With ``sums="library"`` the library of MPI adds floats of ranks, in
+    an order that depends on it, on the size and on the number of ranks.
 
     >>> dlvm.mesh({"data": -1, "model": 2}, simulate=4).shape
     {'data': 2, 'model': 2}
@@ -133,7 +135,8 @@ def mesh(
         raise _wrong("mesh: expected names of axes, found none", 'write dlvm.mesh({"data": -1})')
     total = mpi.library().size if started else simulate or 1
     sizes = tuple(_filled(axes, total).items())
-    made = Mesh(sizes, _cut_into(axes, pieces or {}), processes=started)
+    cut = _cut_into(axes, pieces or {})
+    made = Mesh(sizes, cut, library_sums=_by_library(sums, cut), processes=started)
     for name, count in made.pieces:
         if count < made.sizes[name]:
             raise _wrong(
@@ -146,6 +149,15 @@ def mesh(
     MADE.pop(made, None)
     MADE[made] = user_origin()
     return Ranks(made)
+
+
+def _by_library(sums: str, pieces: Any) -> bool:
+    if sums not in ("ordered", "library"):
+        raise _wrong(f"mesh: sums={sums!r:.40}: expected 'ordered' or 'library'", "leave sums= out")
+    if pieces and sums == "library":
+        said = "mesh: pieces= promises bits that sums of the library do not have"
+        raise _wrong(said, "leave out one of pieces= and sums=")
+    return sums == "library"
 
 
 def mesh_of(what: str, given: Any) -> Mesh:

@@ -12,6 +12,14 @@ from dlvm.gen.text.module import FunctionWriter
 from dlvm.ir import Dim
 from dlvm.ir.sizes.dims import floordiv
 
+CALLED = {
+    "swap": call_words.SWAP,
+    "gather": call_words.GATHER,
+    "send": call_words.SEND,
+    "sum": call_words.SUM,
+}
+"""The word that has the function of an exchange."""
+
 
 def emit_exchange(
     w: FunctionWriter,
@@ -34,7 +42,8 @@ def emit_exchange(
         return
     (x,), byte = step.xs, f"i64 {word(call_words.BYTE)}"
     rows = x.type.shape[0] if step.kind == "swap" else 1
-    bytes_ = size(floordiv(x.type.size * x.type.dtype.bytes, rows))
+    each = 1 if step.kind == "sum" else x.type.dtype.bytes
+    bytes_ = size(floordiv(x.type.size * each, rows))
     with unless(w.value(f"icmp sle i64 {bytes_}, {word(call_words.MOST)}")):
         w.store("i64", UNCOUNTED, "%status")
         w.jump("leave")
@@ -45,10 +54,12 @@ def emit_exchange(
         ignored = f"i64 {word(call_words.IGNORED)}"
         given = (out, count, byte, to, "i64 0", back, count, byte, source, "i64 0")
         given = (*given, f"i64 {group}", ignored)
+    elif step.kind == "sum":
+        how = (f"i64 {word(first + i)}" for i in (call_words.TYPE, call_words.WORD))
+        given = (out, back, count, *how, f"i64 {group}")
     else:
         given = (out, count, byte, back, count, byte, f"i64 {group}")
-    called = {"swap": call_words.SWAP, "gather": call_words.GATHER}.get(step.kind, call_words.SEND)
-    done = w.value(f"call i32 {word(called, 'ptr')}({', '.join(given)})")
+    done = w.value(f"call i32 {word(CALLED[step.kind], 'ptr')}({', '.join(given)})")
     with unless(w.value(f"icmp eq i32 {done}, 0")):
         w.store("i64", UNREACHED, "%status")
         w.jump("leave")

@@ -372,7 +372,7 @@ class Exchange(Stated):
     """What the ranks of a mesh exchange, which ``exchanges`` of the program has at that index.
 
     A ``swap`` sends a row to each rank of a group, a ``gather`` all of ``xs`` to each of them, and
-    ``send`` to one. An ``index`` is that of the rank, and has no operand.
+    ``send`` to one; a ``sum`` is of all. An ``index`` is that of the rank, and has no operand.
     """
 
     TEXT = ("{0.kind} {0.index} ({xs}) -> ({results})",)

@@ -16,10 +16,12 @@ the table by which ranks of a mesh reach one another; a
 status of what Python raised in the midst of a kernel, which then ends as soon as it can."""
 WORDS = HALT + STATUS
 
-(SWAP, GATHER, SEND, BYTE, IGNORED, MOST, EXCHANGES) = range(7)
+(SWAP, GATHER, SEND, SUM, BYTE, IGNORED, MOST, EXCHANGES) = range(8)
 """Words of the table of a rank: the functions that exchange rows, as MPI has them, its types of a
 byte and of a status that nobody reads, how many bytes they count, then the words of each exchange
 of the program."""
 (GROUP, TO, FROM) = range(3)
 """Words of an exchange: its communicator, or the index of the rank; whom it sends to; from whom."""
+TYPE, WORD = TO, FROM
+"""The same of a sum: the type of its elements, and what is done with them."""
 EACH = 3

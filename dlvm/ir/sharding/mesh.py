@@ -23,6 +23,10 @@ Sharding = tuple[Axes, ...]
 Coordinates = tuple[int, ...]
 
 
+LIBRARY = "library"
+"""The word of a mesh whose floats the library of MPI adds."""
+
+
 @dataclass(frozen=True, slots=True)
 class Link:
     """How ranks along an axis reach one another: seconds for a message, bytes in a second."""
@@ -43,19 +47,23 @@ class Mesh:
     axes: tuple[tuple[str, int], ...]
     pieces: tuple[tuple[str, int], ...] = ()
     links: tuple[tuple[str, Link], ...] = field(default=(), compare=False)
+    library_sums: bool = False
+    """Whether the library of MPI adds floats, in an order of its own, and not ranks in theirs."""
     processes: bool = field(default=False, compare=False)
     """Whether its ranks are processes of MPI, of which this is one, and not threads of this one."""
 
     def __str__(self) -> str:
         pieces = dict(self.pieces)
-        return ",".join(f"{n}={k}" + (f"/{pieces[n]}" if n in pieces else "") for n, k in self.axes)
+        each = [f"{n}={k}" + (f"/{pieces[n]}" if n in pieces else "") for n, k in self.axes]
+        return ",".join([*each, *[LIBRARY] * self.library_sums])
 
     @staticmethod
     def named(text: str) -> Mesh:
         """The mesh that ``str`` of one gives, such as ``data=2/8,model=4``."""
         axes: list[tuple[str, int]] = []
         pieces: list[tuple[str, int]] = []
-        for part in text.split(","):
+        *parts, last = text.split(",")
+        for part in (*parts, *[last] * (last != LIBRARY)):
             name, _, sizes = part.partition("=")
             size, _, count = sizes.partition("/")
             if not (name.isidentifier() and size.isdecimal() and int(size)):
@@ -66,7 +74,7 @@ class Mesh:
             axes.append((name, int(size)))
             if count.isdecimal():
                 pieces.append((name, int(count)))
-        return Mesh(tuple(axes), tuple(pieces))
+        return Mesh(tuple(axes), tuple(pieces), library_sums=last == LIBRARY)
 
     @cached_property
     def sizes(self) -> dict[str, int]:

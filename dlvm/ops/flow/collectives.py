@@ -14,7 +14,20 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dlvm.base.errors import DTypeError, IRError, ShapeError
-from dlvm.ir import I64, Array, Builder, Dim, Op, Param, TensorType, Value, dtype_of, literal
+from dlvm.ir import (
+    F32,
+    F64,
+    I64,
+    Array,
+    Builder,
+    Dim,
+    Op,
+    Param,
+    TensorType,
+    Value,
+    dtype_of,
+    literal,
+)
 from dlvm.ir.sharding import ranks
 from dlvm.ir.sharding.mesh import Mesh
 from dlvm.ir.sharding.pieces import part
@@ -264,6 +277,23 @@ class GatherRows(Collective):
         return [np.stack(xs)] * len(xs)
 
 
+class AddRanks(Collective):
+    """The sum of ``xs`` of all ranks, in whatever order the library of MPI adds."""
+
+    name = "add_ranks"
+    kind = "reduce"
+    exchanged = "sum"
+
+    def given(self, i: int, t: TensorType) -> TensorType:
+        """The same type, of f32 or f64."""
+        if t.dtype not in (F32, F64):
+            raise DTypeError(f"{self.name}: expected f32 or f64, found {t}")
+        return t
+
+    def meet(self, i: int, xs: Sequence[Array]) -> Sequence[Array]:
+        return [joined(xs, "add")] * len(xs)
+
+
 def check_word(op: Op, word: str, t: TensorType) -> None:
     """Demand a word of a fold, and elements for which it is defined."""
     if word not in WORDS:
@@ -311,6 +341,8 @@ class AllReduce(Collective):
 
     def _joined(self, x: Value) -> Value:
         size, bytes_ = x.shape[0], x.dtype.bytes
+        if self.among.library_sums and self.word == "add" and x.dtype in (F32, F64):
+            return AddRanks(self.axes, self.mesh, (x,)).results[0]
         if isinstance(size, int) and size * bytes_ <= SMALL:
             return in_order(rows_of_all(self, x), self.word)
         each = floordiv(size + (self.count - 1), self.count)

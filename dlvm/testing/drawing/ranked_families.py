@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dlvm.ir import Op
+from dlvm.ir import F32, F64, Op, TensorType
 from dlvm.ops.flow.collectives import Ranked
 
 from .drafts import Draft
@@ -21,6 +21,8 @@ def _ranked(d: Draft, cls: Any) -> Op:
     """Of one rank, so every piece is the whole."""
     names = {spec.name for spec in cls.layout}
     x = d.value("iuf" if "word" in names else "biuf", rank=1)
+    if cls.exchanged == "sum" and x.dtype not in (F32, F64):
+        x = d.fresh(TensorType(F32, x.shape))
     axis = d.integer(0, x.type.rank - 1)
     rows = (1,) if cls.exchanged == "swap" else ()
     xs = tuple(d.like(x.type.with_shape((*rows, *x.shape))) for _ in range(d.integer(1, 2)))

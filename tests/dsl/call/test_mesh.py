@@ -184,6 +184,21 @@ def test_what_looks_at_one_device_refuses_a_program_of_ranks() -> None:
         dlvm.function(mesh=MESH)(lambda x: dlvm.shard(x, "data", None).sum())(X)
 
 
+def test_the_library_may_add() -> None:
+    mesh = dlvm.mesh({"data": 4}, simulate=4, sums="library")
+    assert repr(mesh) == "<mesh data=4,library>" and mesh.mesh.named(str(mesh.mesh)) == mesh.mesh
+    for dtype in ("f4", "f8", "i8"):  # integers by ranks
+        x = np.arange(4 * 700).reshape(4, 700).astype(dtype)
+        f = dlvm.function(lambda x: dlvm.shard(x, "data", None).sum(0), mesh=mesh)
+        told = f.compile(x).text("kernels")
+        assert ("add_ranks" in told) == (dtype in ("f4", "f8"))
+        np.testing.assert_array_equal(f(x), x.sum(0))
+    with pytest.raises(UserError, match="pieces= promises bits"):
+        dlvm.mesh({"data": 4}, simulate=4, sums="library", pieces={"data": 8})
+    with pytest.raises(UserError, match="expected 'ordered' or 'library'"):
+        dlvm.mesh({"data": 4}, simulate=4, sums="fast")
+
+
 def test_an_exchange_of_more_bytes_than_are_counted_is_an_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -39,6 +39,7 @@ from dlvm.ir.sharding.ranks import World
 from dlvm.ir.sizes.dims import symbol
 from dlvm.ops import Add, Constant, Mul, Neg, Tanh
 from dlvm.ops.flow.collectives import (
+    AddRanks,
     AllGather,
     AllReduce,
     AllToAll,
@@ -165,6 +166,9 @@ def ranked(named: str, n: int, rng: Random) -> Iterator[tuple[Ranked, list[Any],
         [o[:1] for o in own],
         [(np.stack([o[0] for o in own]),)] * count,
     )
+    added = [(x + i).astype("f4") for i in range(count)]
+    total = functools.reduce(np.add, added)
+    yield AddRanks(*one, (Param(typed(total), "x"),)), [(a,) for a in added], [(total,)] * count
     order = list(range(count))
     rng.shuffle(order)
     yield PermuteRanks(*one, local, tuple(order)), both, [both[i] for i in order]
