@@ -44,6 +44,11 @@ def value(name: str) -> str:
     return os.environ.get(name, "") if name in VARIABLES else _undocumented(name)
 
 
+def of_child(**more: str) -> dict[str, str]:
+    """The environment for a process that is started, with more variables where they are not set."""
+    return {**more, **os.environ}
+
+
 def switch(name: str) -> Callable[[], bool]:
     """A fast function that tells whether a variable, off by default, is on now."""
     key = name if _raw is _environ else _environ.encodekey(name)

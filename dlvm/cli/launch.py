@@ -1,0 +1,66 @@
+"""``dlvm launch``: runs a script as ranks of MPI, and starts it again after one was killed."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from dlvm.base.errors import UserError
+from dlvm.launch.places import Here
+from dlvm.launch.restarts import Ranks, launched
+from dlvm.launch.starts import Started
+
+from .describing import subcommand
+
+
+def add(commands: Any) -> None:
+    """Adds the subcommand to the parser."""
+    parser = subcommand(
+        commands,
+        "launch",
+        "run a script as ranks of MPI, again after one was killed",
+        "--ranks 1:2 model.py",
+    )
+    parser.add_argument(
+        "--ranks",
+        type=_ranks,
+        required=True,
+        metavar="N",
+        help="4, or 2:8 for as many as there is room for",
+    )
+    parser.add_argument(
+        "--restarts",
+        type=int,
+        default=3,
+        metavar="N",
+        help="starts after a rank was killed; default 3",
+    )
+    parser.add_argument(
+        "--logs", type=Path, metavar="FOLDER", help="a file for each rank; only rank 0 is shown"
+    )
+    parser.add_argument("script", help="a file of Python")
+    parser.add_argument("given", nargs=argparse.REMAINDER, help="arguments of the script")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Runs the script to its end; its exit code is that of the rank that ended it."""
+    if not Path(options.script).is_file():
+        raise UserError(
+            f"expected a file of Python to run, found no {options.script}",
+            remedy="give its path after the options of dlvm launch",
+        )
+    job = Started(Here(), options.script, options.given)
+    return launched(job, options.ranks, options.restarts, options.logs)
+
+
+def _ranks(text: str) -> Ranks:
+    least, colon, most = text.partition(":")
+    try:
+        found = Ranks(int(least), int(most if colon else least))
+    except ValueError:
+        found = Ranks(0, 0)
+    if not 1 <= found.least <= found.most:
+        raise argparse.ArgumentTypeError(f"expected 4, or 2:8 for 2 to 8 ranks, found {text}")
+    return found
