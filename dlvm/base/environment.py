@@ -21,6 +21,7 @@ VARIABLES = {
     "DLVM_INTERPRET": "`1` runs staged code by the NumPy references of the operations",
     "DLVM_LOG": "`compiles` writes a line to the standard error for each program that is compiled",
     "DLVM_MPI": "the library of MPI that ranks of a mesh use, instead of `libmpi_abi.so.1`",
+    "DLVM_NOTES": "a folder where each rank of a mesh notes how far it is; `dlvm launch` sets it",
     "DLVM_PROGRESS": "`0` shows no line about a compile that takes more than 2 s; there is one "
     "only at a terminal and in notebooks",
     "DLVM_REPRO": "the folder for reproducers of failures of dlvm itself, instead of one in the "

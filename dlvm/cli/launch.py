@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,9 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--logs", type=Path, metavar="FOLDER", help="a file for each rank; only rank 0 is shown"
     )
+    parser.add_argument(
+        "--stuck", type=_seconds, metavar="SECONDS", help="kill a rank that others wait for"
+    )
     parser.add_argument("script", help="a file of Python")
     parser.add_argument("given", nargs=argparse.REMAINDER, help="arguments of the script")
     parser.set_defaults(run=run)
@@ -51,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
             f"expected a file of Python to run, found no {options.script}",
             remedy="give its path after the options of dlvm launch",
         )
-    job = Started(Here(), options.script, options.given)
+    job = Started(Here(), options.script, options.given, options.stuck)
     return launched(job, options.ranks, options.restarts, options.logs)
 
 
@@ -63,4 +67,14 @@ def _ranks(text: str) -> Ranks:
         found = Ranks(0, 0)
     if not 1 <= found.least <= found.most:
         raise argparse.ArgumentTypeError(f"expected 4, or 2:8 for 2 to 8 ranks, found {text}")
+    return found
+
+
+def _seconds(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0 < found < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a number of seconds above 0, found {text}")
     return found

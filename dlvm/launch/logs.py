@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import itertools
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
@@ -45,6 +45,11 @@ class Logs:
             if lines:
                 return "\n".join([f"{path} ends with", *(f"  {line}" for line in lines[-LINES:])])
         return f"rank {rank} wrote nothing to {self.folder}"
+
+    def keep(self, traces: Mapping[int, str]) -> None:
+        """Writes the lines at which ranks stood still, into a file for each."""
+        for rank, trace in traces.items():
+            self._path(rank, "trace").write_text(trace)
 
 
 class _Followed:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
 from dlvm.target import cores
 
 from .hydra import found
+
+T = TypeVar("T")
 
 
 class Place(Protocol):
@@ -33,6 +35,10 @@ class Place(Protocol):
 
         Its standard output goes to ``output``, or where that of this process goes.
         """
+        ...
+
+    def each(self, asked: Callable[..., T], *given: Any) -> list[T]:
+        """What a function gives on each machine, where it sees the ranks of that machine."""
         ...
 
 
@@ -63,3 +69,7 @@ class Here:
     ) -> subprocess.Popen[Any]:
         """Starts the launcher, which starts all ranks itself."""
         return subprocess.Popen([self.launcher, *told], env=env, stdout=output)
+
+    def each(self, asked: Callable[..., T], *given: Any) -> list[T]:
+        """What a function gives here."""
+        return [asked(*given)]
