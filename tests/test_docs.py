@@ -250,8 +250,11 @@ def test_the_commands_of_the_page_on_the_command_line_print_what_it_shows(
 
 SHARED = {"--json", "--seed", "--size", "--seconds", "--schedule", "--help"}
 """Options that many commands have, each of which the page shows once at least."""
-UNSHOWN = {("aot", "--shared"), ("aot", "--state")}
-"""Options of which the page tells in words: they need a linker, or a function of another form."""
+UNSHOWN = {
+    *(("aot", "--shared"), ("aot", "--state")),
+    *(("launch", "--ray"), ("launch", "--address")),
+}
+"""Options of which the page tells in words: they need a linker, a function of another form, Ray."""
 
 
 def test_the_page_on_the_command_line_shows_every_option():

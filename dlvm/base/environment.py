@@ -6,6 +6,7 @@ A variable is read when it is needed, not at import, so a program may set it whi
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -48,6 +49,12 @@ def value(name: str) -> str:
 def of_child(**more: str) -> dict[str, str]:
     """The environment for a process that is started, with more variables where they are not set."""
     return {**more, **os.environ}
+
+
+def set_for(package: str, name: str, text: str) -> None:
+    """Sets a variable that a package reads at its import, unless it is set or imported already."""
+    if package not in sys.modules:
+        os.environ.setdefault(name, text)
 
 
 def switch(name: str) -> Callable[[], bool]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dlvm.base.errors import UserError
+from dlvm.launch.on_ray import Cluster
 from dlvm.launch.places import Here
 from dlvm.launch.restarts import Ranks, launched
 from dlvm.launch.starts import Started
@@ -43,6 +44,8 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--stuck", type=_seconds, metavar="SECONDS", help="kill a rank that others wait for"
     )
+    parser.add_argument("--ray", action="store_true", help="on a cluster of Ray")
+    parser.add_argument("--address", help="that of a cluster of Ray; default a new one, here only")
     parser.add_argument("script", help="a file of Python")
     parser.add_argument("given", nargs=argparse.REMAINDER, help="arguments of the script")
     parser.set_defaults(run=run)
@@ -55,8 +58,14 @@ def run(options: argparse.Namespace) -> int:
             f"expected a file of Python to run, found no {options.script}",
             remedy="give its path after the options of dlvm launch",
         )
-    job = Started(Here(), options.script, options.given, options.stuck)
-    return launched(job, options.ranks, options.restarts, options.logs)
+    if options.address and not options.ray:
+        raise UserError("--address is that of a cluster of Ray", remedy="give --ray as well")
+    place = Cluster(options.address) if options.ray else Here()
+    try:
+        job = Started(place, options.script, options.given, options.stuck)
+        return launched(job, options.ranks, options.restarts, options.logs)
+    finally:
+        place.close()
 
 
 def _ranks(text: str) -> Ranks:

@@ -29,12 +29,16 @@ class Place(Protocol):
         ...
 
     def start(
-        self, told: Sequence[str], env: Mapping[str, str], output: int | None
+        self, count: int, told: Sequence[str], env: Mapping[str, str], output: int | None
     ) -> subprocess.Popen[Any]:
-        """Starts the launcher with arguments that end with the command of a rank.
+        """Starts the launcher of so many ranks, with arguments that end with their command.
 
         Its standard output goes to ``output``, or where that of this process goes.
         """
+        ...
+
+    def close(self) -> None:
+        """Gives back what was taken for all starts."""
         ...
 
     def each(self, asked: Callable[..., T], *given: Any) -> list[T]:
@@ -65,10 +69,13 @@ class Here:
         return max(1, cores() // count)
 
     def start(
-        self, told: Sequence[str], env: Mapping[str, str], output: int | None
+        self, count: int, told: Sequence[str], env: Mapping[str, str], output: int | None
     ) -> subprocess.Popen[Any]:
         """Starts the launcher, which starts all ranks itself."""
-        return subprocess.Popen([self.launcher, *told], env=env, stdout=output)
+        return subprocess.Popen([self.launcher, "-n", str(count), *told], env=env, stdout=output)
+
+    def close(self) -> None:
+        """Nothing was taken."""
 
     def each(self, asked: Callable[..., T], *given: Any) -> list[T]:
         """What a function gives here."""

@@ -24,6 +24,7 @@ def main(notes: str, command: list[str]) -> None:
         signal.signal(number, wait)
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
+    Path(notes).mkdir(parents=True, exist_ok=True)  # another host than that of dlvm launch
     path = Path(notes, f"ended-{os.environ['PMI_RANK']}")
     unfinished = path.with_suffix(".new")
     unfinished.write_text(f"{code} {time.time()}")

@@ -61,14 +61,15 @@ class Started:
                 more["PYTHONUNBUFFERED"] = "1"
             env = {**environment.of_child(**more), "DLVM_NOTES": folder}
             command = of_rank(notes, self.script, self.arguments)
-            told = [*(logs.options() if logs else ()), "-n", str(count), *command]
+            told = [*(logs.options() if logs else ()), *command]
             banners = subprocess.DEVNULL if logs else None  # all that it writes beside logs
-            process = self.place.start(told, env, banners)
+            process = self.place.start(count, told, env, banners)
             with passed_on(process) as asked:
                 still = self._wait(process, notes, logs)
             end = first_of(self.place.each(ended, notes), process.returncode)
-            if still:
-                return replace(end, why=still, dies=not asked)
+            if still:  # a stopped rank that tells its lines may go on and end before it is killed
+                code = SIGNALLED + signal.SIGKILL
+                return replace(end, code=code, why=still, dies=not asked)
             return replace(end, dies=end.dies and not asked)
 
     def _wait(self, process: subprocess.Popen[Any], notes: Path, logs: Logs | None) -> str:

@@ -161,6 +161,20 @@ def test_without_a_launcher_the_error_says_where_it_was_looked_for(
     assert f"found no {tmp_path}/bin/mpiexec.hydra" in capsys.readouterr().err
 
 
+@needs_mpi
+def test_without_ray_the_error_names_the_package(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert main(["launch", "--ray", "--ranks", "2", __file__]) == 1
+    assert "expected the package ray for --ray" in capsys.readouterr().err
+
+
+def test_an_address_without_ray_is_refused(capsys: pytest.CaptureFixture[str]):
+    assert main(["launch", "--address", "a:1", "--ranks", "2", __file__]) == 1
+    assert "give --ray as well" in capsys.readouterr().err
+
+
 SAVING = """
 import time, dlvm, sys
 runs = dlvm.states(sys.argv[1])
