@@ -101,7 +101,9 @@ PAGES_THAT_RUN = {
     "tutorial": 11,
 }
 """Pages whose blocks are run, with the least number of blocks."""
-RUN_ELSEWHERE = {"cli", "deploy", "extending", "first-hour", "onnx", "reference", "trust"}
+RUN_ELSEWHERE = {
+    *("cli", "deploy", "extending", "first-hour", "launch", "onnx", "reference", "trust"),
+}
 """Pages whose blocks tests of their own run."""
 
 

@@ -46,7 +46,8 @@ class Notes:
             self._words = mmap.mmap(file.fileno(), WORDS.size)
         if sys.platform != "win32":
             trace = os.open(folder / f"trace-{rank}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-            faulthandler.register(signal.SIGQUIT, trace, all_threads=False)  # which stays open
+            # of all threads, as one that Python does not know may hear the signal
+            faulthandler.register(signal.SIGQUIT, trace, all_threads=True)  # which stays open
         self._process, self._calls, self._doing = os.getpid(), 0, APART
 
     def change(self, doing: int) -> int:

@@ -113,10 +113,15 @@ def _sent(life: Life, number: int) -> None:
 
 
 def line_of(script: str, trace: str) -> str:
-    """The innermost line of a script in a trace, as ``train.py:31``, or that it isn't known."""
+    """The innermost line of a script in a trace, as ``train.py:31``, or that it isn't known.
+
+    Python's main thread is the last of a trace, and the first that counts.
+    """
     name = re.escape(os.path.basename(script))
-    found = re.search(rf'^  File "(?:[^"]*/)?({name})", line (\d+) in', trace, re.M)
-    return f"{found[1]}:{found[2]}" if found else "a line that it did not tell"
+    for thread in reversed(trace.split("\n\n")):
+        if found := re.search(rf'^  File "(?:[^"]*/)?({name})", line (\d+) in', thread, re.M):
+            return f"{found[1]}:{found[2]}"
+    return "a line that it did not tell"
 
 
 def told(seen: Sequence[Seen], script: str, where: dict[int, str], seconds: float) -> str:

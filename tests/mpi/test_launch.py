@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -43,6 +44,23 @@ def test_after_a_kill_the_script_starts_again_with_one_rank_fewer(tmp_path: Path
     assert done.stdout == "0 of 2 does die\n"
     assert "rank 1 was killed by SIGKILL" in done.stderr
     assert "start-1/rank-1.out ends with\n  1 of 2 does die\n" in done.stderr
+
+
+@needs_mpi
+def test_a_run_that_was_killed_goes_on_with_fewer_ranks_and_has_the_same_bits(tmp_path: Path):
+    script = "examples/ranks.py"
+    whole = launch("--ranks", "2", script, str(tmp_path / "whole"))
+    again = launch("--ranks", "1:2", script, str(tmp_path / "again"), "--kill", "12")
+    assert (whole.returncode, again.returncode) == (0, 0), again.stderr
+    (first,) = re.findall(r"ranks 2, from step 0: (.*)", whole.stdout)
+    (second,) = re.findall(r"ranks 1, from step 10: (.*)", again.stdout)
+    assert first == second
+    assert "was killed by SIGKILL" in again.stderr and "restart 1 of 3: 1 rank of" in again.stderr
+
+
+def test_the_page_shows_the_script_that_is_run():
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/launch.md").read_text(), re.S)
+    assert code in (ROOT / "examples/ranks.py").read_text()
 
 
 @needs_mpi
@@ -113,6 +131,8 @@ def test_ranks_stand_still_if_one_waits_and_nobody_gets_further(ranks: list[Seen
 def test_the_line_of_a_trace_is_that_of_the_script_and_of_no_file_that_ends_like_it():
     trace = '  File "/a/on_h.py", line 3 in f\n  File "/b/h.py", line 7 in g\n'
     assert line_of("b/h.py", trace) == "h.py:7"
+    other = 'Thread 1:\n  File "h.py", line 1 in loads\n\n'
+    assert line_of("h.py", other + trace) == "h.py:7"  # that of the main thread
     assert line_of("c.py", trace) == "a line that it did not tell"
 
 
