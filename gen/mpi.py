@@ -25,7 +25,7 @@ from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
-from dlvm.base import environment
+from dlvm.base import environment, notes
 from dlvm.base.errors import AssertionFailed, UserError
 from dlvm.base.lazy import lazy
 from dlvm.gen.llvm.cache import store
@@ -121,14 +121,17 @@ class Library:
         flat = np.frombuffer(np.ascontiguousarray(x).tobytes(), np.uint8)
         byte, n = ctypes.c_void_p(self.byte), ctypes.c_int64(x.nbytes)
         at = [ctypes.c_void_p(a.ctypes.data) for a in (flat, out)]
-        self._checked(
-            self.function("MPI_Allgather"), at[0], n, byte, at[1], n, byte, ctypes.c_void_p(group)
-        )
+        with notes.noted(notes.TOGETHER):
+            self._checked(
+                *(self.function("MPI_Allgather"), at[0], n, byte, at[1], n, byte),
+                ctypes.c_void_p(group),
+            )
         return out
 
     def abort(self, code: int = 1) -> None:
         """Ends all processes."""
         if os.getpid() == self.owner:
+            notes.fail()
             self._lib.MPI_Abort(ctypes.c_void_p(self.world), code)
 
     def finish(self) -> None:
@@ -195,6 +198,7 @@ def library() -> Library:
     by_mpi4py = path == NAME and not environment.value("DLVM_MPI") and _installed("mpi4py")
     made = ByMpi4py() if by_mpi4py else Library(path)
     atexit.register(made.finish)
+    notes.open_notes(made.rank)
     previous, leave = sys.excepthook, sys.exit
 
     def left(status: Any = None, /) -> NoReturn:
@@ -289,7 +293,7 @@ class Processes:
     def run(self, work: Callable[[int], T]) -> list[T]:
         """``work`` of this rank; an error that the others may not have ends them all."""
         try:
-            with ranks.here(self, self.rank):
+            with ranks.here(self, self.rank), notes.noted(notes.TOGETHER):
                 return [work(self.rank)]
         except AssertionFailed:  # of whole values, so all ranks have it
             raise

@@ -21,6 +21,7 @@ import dlvm
 from dlvm.cli import main, parser
 from dlvm.gen.schedule.transform import TRANSFORMS
 from dlvm.ir import rules
+from tests.mpi import HAS_MPI
 from tools import examples, laws, reference
 from tools.typed_pages import blocks
 
@@ -100,7 +101,9 @@ PAGES_THAT_RUN = {
     "tutorial": 11,
 }
 """Pages whose blocks are run, with the least number of blocks."""
-RUN_ELSEWHERE = {"cli", "deploy", "extending", "first-hour", "onnx", "reference", "trust"}
+RUN_ELSEWHERE = {
+    *("cli", "deploy", "extending", "first-hour", "launch", "onnx", "reference", "trust"),
+}
 """Pages whose blocks tests of their own run."""
 
 
@@ -241,14 +244,19 @@ def test_the_commands_of_the_page_on_the_command_line_print_what_it_shows(
     examples = console_examples(page)
     assert len(examples) > 8
     for command, shown in examples:
+        if command.startswith("dlvm launch ") and not HAS_MPI:
+            continue
         found = printed(command, capsys)
         assert checker.check_output(shown, found, FLAGS), f"{command}\n{found}"
 
 
 SHARED = {"--json", "--seed", "--size", "--seconds", "--schedule", "--help"}
 """Options that many commands have, each of which the page shows once at least."""
-UNSHOWN = {("aot", "--shared"), ("aot", "--state")}
-"""Options of which the page tells in words: they need a linker, or a function of another form."""
+UNSHOWN = {
+    *(("aot", "--shared"), ("aot", "--state")),
+    *(("launch", "--ray"), ("launch", "--address")),
+}
+"""Options of which the page tells in words: they need a linker, a function of another form, Ray."""
 
 
 def test_the_page_on_the_command_line_shows_every_option():

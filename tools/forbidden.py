@@ -42,6 +42,12 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("dlvm/base/system.py", "ctypes"): "the C library, and how large the stack of a thread is",
     ("dlvm/base/floating.py", "ctypes"): "the floating-point mode of the C library",
     ("dlvm/cli/doctor.py", "subprocess"): "asks tools that it names for their versions",
+    (
+        "dlvm/launch/on_ray.py",
+        "subprocess",
+    ): "the launcher of MPI and its proxies, where --ray asks",
+    ("dlvm/launch/places.py", "subprocess"): "the launcher of MPI, which the user asks for",
+    ("dlvm/launch/starts.py", "subprocess"): "waits for the launcher of MPI",
     ("gen/aot/linking.py", "subprocess"): "a linker that the user asks for",
     ("gen/aot/joined.py", "subprocess"): "LLVM in a process of its own, as it may abort",
     ("dlvm/cli/doctor.py", "ctypes"): "looks whether the driver of a GPU is there",

@@ -6,6 +6,7 @@ A variable is read when it is needed, not at import, so a program may set it whi
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -21,6 +22,7 @@ VARIABLES = {
     "DLVM_INTERPRET": "`1` runs staged code by the NumPy references of the operations",
     "DLVM_LOG": "`compiles` writes a line to the standard error for each program that is compiled",
     "DLVM_MPI": "the library of MPI that ranks of a mesh use, instead of `libmpi_abi.so.1`",
+    "DLVM_NOTES": "a folder where each rank of a mesh notes how far it is; `dlvm launch` sets it",
     "DLVM_PROGRESS": "`0` shows no line about a compile that takes more than 2 s; there is one "
     "only at a terminal and in notebooks",
     "DLVM_REPRO": "the folder for reproducers of failures of dlvm itself, instead of one in the "
@@ -42,6 +44,17 @@ _raw: dict[Any, Any] = getattr(_environ, "_data", _environ)  # read on each call
 def value(name: str) -> str:
     """The value of a variable in the table, or an empty string if it is not set."""
     return os.environ.get(name, "") if name in VARIABLES else _undocumented(name)
+
+
+def of_child(**more: str) -> dict[str, str]:
+    """The environment for a process that is started, with more variables where they are not set."""
+    return {**more, **os.environ}
+
+
+def set_for(package: str, name: str, text: str) -> None:
+    """Sets a variable that a package reads at its import, unless it is set or imported already."""
+    if package not in sys.modules:
+        os.environ.setdefault(name, text)
 
 
 def switch(name: str) -> Callable[[], bool]:

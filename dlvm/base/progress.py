@@ -18,6 +18,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 from . import environment
+from .notes import COMPILING, noted
 
 FIRST = 1.0
 """Seconds after which the first line is written."""
@@ -47,7 +48,8 @@ def compiling(label: str) -> Generator[None]:
     compile = _Compile(label, time.perf_counter(), FIRST)
     token, line = _running.set(compile), _Line(compile) if shows_line() else None
     try:
-        yield
+        with noted(COMPILING):
+            yield
     finally:
         _running.reset(token)
         if line is not None:

@@ -26,6 +26,7 @@ from . import (
     doctor,
     export,
     failing,
+    launch,
     laws,
     listing,
     opt,
@@ -40,6 +41,7 @@ from .output import coloured
 COMMANDS = (
     show,
     run,
+    launch,
     opt,
     diff,
     view,

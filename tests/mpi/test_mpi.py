@@ -12,14 +12,11 @@ import numpy as np
 import pytest
 
 import dlvm
-from dlvm.gen.mpi import NAME
+
+from . import LAUNCHER, needs_mpi
 
 ROOT = Path(__file__).parents[2]
-LAUNCHER = Path(sys.prefix) / "bin" / "mpiexec"
-pytestmark = pytest.mark.skipif(
-    not (LAUNCHER.exists() and (Path(sys.prefix) / "lib" / NAME).exists()),
-    reason="no MPI here: pip install mpich",
-)
+pytestmark = needs_mpi
 
 
 def run(
