@@ -103,8 +103,8 @@ def test_what_is_small_or_open_or_has_no_blocks_stays(small):
     cases = (
         (linalg.cholesky, f4(4, 4)),
         (linalg.inv, f4("n", "n")),
-        (linalg.qr, f4(9, 9)),
-        (linalg.eigh, f4(9, 9)),
+        (linalg.qr, f4("n", 9)),
+        (linalg.schur, f4(9, 9)),
     )
     for f, a in cases:
         module = dlvm.trace(f, a).expanded().optimize(BEFORE)
@@ -122,6 +122,39 @@ def test_the_program_of_a_large_matrix_is_no_longer():
 def test_a_program_for_a_cpu_has_no_blocks():
     compiled = dlvm.function(linalg.cholesky).compile(f4(100, 100))
     assert compiled.text("kernels").count("= cholesky") == 1
+
+
+@pytest.mark.parametrize("dtype", ROUGH)
+@pytest.mark.parametrize("shape", [(9, 9), (30, 3), (3, 30), (13, 8), (2, 8, 13)], ids=str)
+def test_panels_give_the_reflections_of_single_columns(small, shape, dtype):
+    a = drawn(dtype, *shape)
+    for x, y in zip(*both(linalg.qr, a), strict=True):
+        assert (x.dtype, x.shape) == (y.dtype, y.shape)
+        np.testing.assert_allclose(x, y, atol=4 * ROUGH[dtype])
+
+
+def test_where_columns_end_in_zeros_there_is_no_reflection(small):
+    """These factors are not rounded: the triangle has the signs of the matrix."""
+    square = np.triu(RNG.integers(-3, 4, (10, 10))).astype("f8")
+    for a in (np.zeros((7, 7)), np.eye(7)[RNG.permutation(7)], square, square[:, :6]):
+        for x, y in zip(*both(linalg.qr, a), strict=True):
+            assert np.array_equal(x, y)
+
+
+def test_panels_scale_columns_by_themselves(small):
+    """No square over- or underflows, and a small column has all its digits."""
+    sizes = 10.0 ** RNG.permutation(np.linspace(-300, 300, 11))
+    a = drawn("f8", 11, 11) * sizes
+    _, (q, r) = both(linalg.qr, a)
+    np.testing.assert_allclose(q.T @ q, np.eye(11), atol=1e-14)
+    np.testing.assert_allclose((q @ (r / sizes)), a / sizes, atol=1e-14)
+
+
+def test_columns_before_nan_keep_their_factors(small):
+    a = drawn("f8", 11, 11)
+    a[2, 10] = np.nan
+    for x, y in zip(*both(linalg.qr, a), strict=True):
+        np.testing.assert_allclose(x, y, atol=1e-14)
 
 
 # -- what has no factor ---------------------------------------------------------------------------
@@ -195,7 +228,7 @@ def test_on_a_gpu_they_give_the_same(small):
     a[9, 10] += 1
 
     def f(s, a, b):
-        return linalg.cholesky(s), linalg.solve(a, b), linalg.slogdet(a)
+        return linalg.cholesky(s), linalg.solve(a, b), linalg.slogdet(a), linalg.qr(s)
 
     for x, y in zip(flat(emulated(f, s, a, b)), flat(dlvm.function(f)(s, a, b)), strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-3, atol=1e-3)
@@ -243,6 +276,8 @@ PROGRAMS = {
     "triangular": (triangles(True, False, False), f4(1024, 1024), f4(1024, 64)),
     "many right sides": (triangles(False, False, True), f4(32, 32), f4(32, 1 << 15)),
     "determinant": (linalg.slogdet, f4(1024, 1024)),
+    "qr": (linalg.qr, f4(1024, 1024)),
+    "tall": (linalg.qr, f4(4096, 8)),
     "batches": (linalg.solve, f4(16, 256, 256), f4(16, 256, 1)),
 }
 
