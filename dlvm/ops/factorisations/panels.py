@@ -38,12 +38,12 @@ def qr_by_panels(a: Value, width: int) -> tuple[Value, Value]:
     size = min(m, n)
     width = min(width, size)
     count = -(-size // width)
-    x = _padded(a, max(m, count * width), -(-n // width) * width)
+    x = padded(a, max(m, count * width), -(-n // width) * width)
     steps = Iota(count, I64)
     x, v, t = counted(partial(_panel, width=width, rows=m), count, (x,), (steps,))
     r = upper(block(x, (0, size), (0, n)))
     one = splat(1.0, x.type.with_shape((*x.shape[:-2], count * width)))
-    square = _padded(diagonal_of(one), int(x.shape[-2]), count * width)
+    square = padded(diagonal_of(one), int(x.shape[-2]), count * width)
     (q,) = counted(_taken_back, count, (square,), (v, t), reverse=True)
     return block(q, (0, m), (0, size)), r
 
@@ -144,7 +144,7 @@ def _taken_back(q: Value, v: Value, t: Value) -> tuple[Value]:
     return (q - Matmul(v, Matmul(t, Matmul(transposed(v), q))),)
 
 
-def _padded(x: Value, rows: int, columns: int) -> Value:
+def padded(x: Value, rows: int, columns: int) -> Value:
     """Zeros below and on the right, up to some rows and columns."""
     m, n = map(int, x.shape[-2:])
     if (m, n) == (rows, columns):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -157,6 +159,79 @@ def test_columns_before_nan_keep_their_factors(small):
         np.testing.assert_allclose(x, y, atol=1e-14)
 
 
+def symmetric(dtype, *shape):
+    a = RNG.normal(size=shape)
+    return (a + np.swapaxes(a, -1, -2)).astype(dtype)
+
+
+def spectrum(w):
+    """A full matrix with these eigenvalues."""
+    q, _ = np.linalg.qr(RNG.normal(size=(len(w), len(w))))
+    a = (q * w) @ q.T
+    return (a + a.T) / 2
+
+
+def ratios(a, w, v):
+    """Errors of eigenvalues, of residuals and of orthogonality, in roundings of the largest."""
+    exact, a = np.linalg.eigvalsh(a.astype("f8")), a.astype("f8")
+    unit = np.finfo(w.dtype).eps * max(np.abs(exact).max(), 1e-300)
+    turned = np.swapaxes(v, -1, -2) @ v - np.eye(a.shape[-1])
+    beyond = np.abs(a @ v - v * w[..., None, :]).max() / unit
+    return np.abs(w - exact).max() / unit, beyond, np.abs(turned).max() / np.finfo(w.dtype).eps
+
+
+@pytest.mark.parametrize("dtype", ROUGH)
+@pytest.mark.parametrize("shape", [(5, 5), (8, 8), (2, 7, 7)], ids=str)
+def test_rotations_of_all_rows_give_the_same_eigenvectors(small, shape, dtype):
+    a = symmetric(dtype, *shape)
+    for accuracy in ("standard", "high"):
+        for x, y in zip(*both(partial(linalg.eigh, accuracy=accuracy), a), strict=True):
+            assert (x.dtype, x.shape) == (y.dtype, y.shape)
+            np.testing.assert_allclose(x, y, atol=10 * ROUGH[dtype])
+
+
+SPECTRA = {
+    "zero": np.zeros(51),
+    "equal": np.repeat([-2.0, 0.0, 1.0], 17),
+    "of both signs": np.repeat([-1.0, 1.0, -1.0], 17),
+    "graded": np.geomspace(1, 1e-10, 51) * np.resize([1, -1, -1], 51),
+    "near": 1 + 1e-10 * RNG.normal(size=51),
+    "drawn": RNG.normal(size=51),
+}
+
+
+@pytest.mark.parametrize("name", SPECTRA)
+def test_eigenvalues_of_every_kind_are_found(name):
+    a = spectrum(SPECTRA[name])
+    _, (w, v) = both(linalg.eigh, a)
+    assert max(ratios(a, w, v)) < 51
+    assert (np.diff(w) >= 0).all()
+
+
+def test_eigenvalues_neither_over_nor_underflow(small):
+    a = symmetric("f8", 8, 8)
+    for scale in (1e-306, 1e300):
+        (x, _), (y, _) = both(linalg.eigh, a * scale)
+        np.testing.assert_allclose(x / scale, y / scale, rtol=1e-8)
+
+
+def test_a_scaled_definite_matrix_has_all_its_digits(small):
+    d = 10.0 ** -RNG.permutation(np.arange(0.0, 24, 2))
+    a = d[:, None] * (np.eye(12) + 1) * d
+    _, (w, _) = both(partial(linalg.eigh, accuracy="high"), a)
+    np.testing.assert_allclose(np.prod(w), np.prod(d) ** 2 * 13, rtol=1e-13)
+
+
+def test_what_is_not_finite_has_no_eigenvalues_and_others_of_a_batch_have(small):
+    a = symmetric("f8", 4, 7, 7)
+    a[1, 2, 2], a[2, 5, 1] = np.nan, np.inf
+    for x, y in zip(*both(partial(linalg.eigh, UPLO="L"), a), strict=True):
+        assert np.isnan(y[1:3]).all()
+        np.testing.assert_allclose(x, y, atol=1e-13)
+    (alone,) = both(linalg.eigvalsh, a[3])[1]
+    assert np.array_equal(alone, both(linalg.eigvalsh, a)[1][0][3])
+
+
 # -- what has no factor ---------------------------------------------------------------------------
 
 
@@ -228,7 +303,13 @@ def test_on_a_gpu_they_give_the_same(small):
     a[9, 10] += 1
 
     def f(s, a, b):
-        return linalg.cholesky(s), linalg.solve(a, b), linalg.slogdet(a), linalg.qr(s)
+        return (
+            linalg.cholesky(s),
+            linalg.solve(a, b),
+            linalg.slogdet(a),
+            linalg.qr(s),
+            linalg.eigh(s),
+        )
 
     for x, y in zip(flat(emulated(f, s, a, b)), flat(dlvm.function(f)(s, a, b)), strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-3, atol=1e-3)
@@ -276,6 +357,7 @@ PROGRAMS = {
     "triangular": (triangles(True, False, False), f4(1024, 1024), f4(1024, 64)),
     "many right sides": (triangles(False, False, True), f4(32, 32), f4(32, 1 << 15)),
     "determinant": (linalg.slogdet, f4(1024, 1024)),
+    "eigh": (linalg.eigh, f4(1024, 1024)),
     "qr": (linalg.qr, f4(1024, 1024)),
     "tall": (linalg.qr, f4(4096, 8)),
     "batches": (linalg.solve, f4(16, 256, 256), f4(16, 256, 1)),
