@@ -201,7 +201,7 @@ SPECTRA = {
 
 
 @pytest.mark.parametrize("name", SPECTRA)
-def test_eigenvalues_of_every_kind_are_found(name):
+def test_eigenvalues_of_every_kind_are_found(small, name):
     a = spectrum(SPECTRA[name])
     _, (w, v) = both(linalg.eigh, a)
     assert max(ratios(a, w, v)) < 51
@@ -230,6 +230,46 @@ def test_what_is_not_finite_has_no_eigenvalues_and_others_of_a_batch_have(small)
         np.testing.assert_allclose(x, y, atol=1e-13)
     (alone,) = both(linalg.eigvalsh, a[3])[1]
     assert np.array_equal(alone, both(linalg.eigvalsh, a)[1][0][3])
+
+
+def thin(a, accuracy="standard"):
+    return linalg.svd(a, full_matrices=False, accuracy=accuracy)
+
+
+@pytest.mark.parametrize("dtype", ROUGH)
+@pytest.mark.parametrize("shape", [(9, 9), (10, 9), (9, 10), (2, 7, 7), (40, 5)], ids=str)
+def test_rotations_of_all_columns_give_the_same_singular_vectors(small, shape, dtype):
+    a = drawn(dtype, *shape)
+    for accuracy in ("standard", "high"):
+        for x, y in zip(*both(partial(thin, accuracy=accuracy), a), strict=True):
+            assert (x.dtype, x.shape) == (y.dtype, y.shape)
+            np.testing.assert_allclose(x, y, atol=20 * ROUGH[dtype])
+
+
+@pytest.mark.parametrize("name", ["zero", "equal", "graded"])
+def test_singular_vectors_of_every_kind_are_orthogonal(small, name):
+    p, q = (np.linalg.qr(RNG.normal(size=(17, 17)))[0] for _ in range(2))
+    s, unit = np.sort(np.abs(SPECTRA[name][::3]))[::-1], 51 * np.finfo("f8").eps
+    a = (p * s) @ q.T
+    _, (u, found, vt) = both(thin, a)
+    np.testing.assert_allclose(found, s, atol=unit)
+    np.testing.assert_allclose((u * found) @ vt, a, atol=unit)
+    for x in (u, vt):
+        np.testing.assert_allclose(x @ x.T, np.eye(17), atol=unit)
+
+
+def test_columns_of_any_length_keep_their_digits(small):
+    a = (np.eye(12) + 0.1 * drawn("f8", 12, 12)) * 10.0 ** -np.arange(0.0, 24, 2)
+    for x, y in zip(*both(partial(linalg.svdvals, accuracy="high"), a), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-13)
+
+
+def test_what_is_not_finite_has_no_singular_values(small):
+    a = drawn("f8", 2, 7, 6)
+    a[1, 2, 2] = np.inf
+    for x, y in zip(*both(thin, a), strict=True):
+        assert np.isnan(y[1]).all()
+        np.testing.assert_allclose(x, y, atol=1e-13)
 
 
 # -- what has no factor ---------------------------------------------------------------------------
@@ -315,6 +355,12 @@ def test_on_a_gpu_they_give_the_same(small):
         np.testing.assert_allclose(x, y, rtol=1e-3, atol=1e-3)
 
 
+def test_on_a_gpu_singular_values_are_the_same(small):
+    a = drawn("f4", 6, 5)
+    found = emulated(linalg.svdvals, a)
+    np.testing.assert_allclose(flat(found), flat(dlvm.function(linalg.svdvals)(a)), rtol=1e-5)
+
+
 def test_lanes_search_for_a_pivot_as_one_does():
     """Groups of rows have the bits of a CPU: the first of equal ones, NaN only at the start."""
     a, b = RNG.integers(-2, 3, (2, 34, 34)).astype("f4"), drawn("f4", 2, 34, 1)
@@ -358,6 +404,7 @@ PROGRAMS = {
     "many right sides": (triangles(False, False, True), f4(32, 32), f4(32, 1 << 15)),
     "determinant": (linalg.slogdet, f4(1024, 1024)),
     "eigh": (linalg.eigh, f4(1024, 1024)),
+    "svd": (linalg.svd, f4(1024, 1024)),
     "qr": (linalg.qr, f4(1024, 1024)),
     "tall": (linalg.qr, f4(4096, 8)),
     "batches": (linalg.solve, f4(16, 256, 256), f4(16, 256, 1)),
