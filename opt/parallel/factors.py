@@ -29,7 +29,8 @@ def block_factors(fn: Function) -> Function:
     def visit(op: Op, env: Env) -> Iterable[Value] | None:
         assert isinstance(op, Factorisation)
         stated = type(op).in_blocks is not Factorisation.in_blocks
-        if not (stated and isinstance(op.operands[0].type.shape[-1], int) and _is_long(op)):
+        known = all(isinstance(n, int) for n in op.operands[0].type.shape[-2:])
+        if not (stated and known and _is_long(op)):
             return None
         with Builder():  # the operation itself must not be appended to the function
             op = renewed(op, env)

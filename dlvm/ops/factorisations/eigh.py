@@ -14,10 +14,22 @@ from dlvm.ir import Array, Dim, TensorType, Value
 from dlvm.ir.properties import NONE, Of, Properties
 from dlvm.ops.arrays.contraction import Matmul, transposed
 from dlvm.ops.arrays.sums import Broadcast
+from dlvm.ops.elements.logic import And
 from dlvm.ops.families import Factorisation
 
-from .rotations import SWEEPS, angle, identities, in_order, quotient, rotate, signs, swept
-from .triangles import diagonal_of, half_diagonal, off_diagonal
+from .rotations import (
+    SWEEPS,
+    angle,
+    identities,
+    in_order,
+    quotient,
+    rotate,
+    signs,
+    signs_of_columns,
+    swept,
+)
+from .rounds import eigenpairs, finite_or_zero, sorted_by, where_solved
+from .triangles import diagonal_of, half_diagonal, mirrored, off_diagonal
 from .tridiagonal import bound, eigen, scale_of
 
 ROTATED = 6
@@ -81,6 +93,16 @@ class Eigh(Factorisation):
         inner = diagonal_of(dw) + off_diagonal(turning)
         full = Matmul(Matmul(v, inner), transposed(v))
         return (half_diagonal(full + transposed(full)),)
+
+    def in_blocks(self, size: int) -> tuple[Value, ...]:
+        """By rotations of all rows at once, which have no blocks."""
+        x, finite = finite_or_zero(mirrored(self.a))
+        values, rows, ended = eigenpairs(x, self.accurate)
+        values, rows = sorted_by(values, rows)
+        v, solved = transposed(rows), And(finite, ended)
+        rank, sign = v.type.rank, signs_of_columns(v)
+        v = v * Broadcast(sign, v.shape, (*range(rank - 2), rank - 1))
+        return where_solved(solved, values), where_solved(solved, v)
 
     def flops(self) -> Dim:
         """Of three diagonals, of their reflections, and of rotations of the vectors; or of some

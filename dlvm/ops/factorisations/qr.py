@@ -14,6 +14,7 @@ from dlvm.ops.arrays.contraction import Matmul, transposed
 from dlvm.ops.arrays.sections import Concat
 from dlvm.ops.families import Factorisation
 
+from .panels import PANEL, qr_by_panels
 from .triangles import block, mirrored, upper
 from .triangular import TriangularSolve
 
@@ -63,6 +64,10 @@ class QR(Factorisation):
             return (da,)
         rest = Matmul(q, _columns(dr, size, more))
         return (Concat((da, rest), da.type.rank - 1),)
+
+    def in_blocks(self, size: int) -> tuple[Value, ...]:
+        """By panels of columns: the host counts them, so that they need be no wider."""
+        return qr_by_panels(self.a, min(size, PANEL))
 
     def flops(self) -> Dim:
         m, n = self.a.shape[-2:]

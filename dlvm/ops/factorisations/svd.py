@@ -6,15 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from dlvm.ir import Array, Builder, Dim, Param, TensorType, Value
+from dlvm.ir import Array, Builder, Dim, Param, TensorType, Value, splat
 from dlvm.ir.core import as_tuple
 from dlvm.ir.properties import NONE, Of, Properties
 from dlvm.ir.sizes.dims import at_least, minimum, product
 from dlvm.ops.arrays.contraction import Matmul, transposed
-from dlvm.ops.arrays.sums import Broadcast
+from dlvm.ops.arrays.movement import Diagonal
+from dlvm.ops.arrays.sums import Broadcast, Sum
+from dlvm.ops.elements.logic import And
+from dlvm.ops.elements.magnitude import CopySign
+from dlvm.ops.elements.transcendental import Sqrt
 from dlvm.ops.families import Factorisation
 
 from .bidiagonal import singular
+from .panels import PANEL, qr_by_panels
 from .qr import QR, householder
 from .rotations import (
     angle,
@@ -25,6 +30,7 @@ from .rotations import (
     signs_of_columns,
     swept,
 )
+from .rounds import finite_or_zero, orthogonal_rows, sorted_by, where_solved
 from .triangles import diagonal_of, off_diagonal
 from .tridiagonal import bound, scale_of
 
@@ -112,6 +118,30 @@ class Svd(Factorisation):
             rest = _over(_beyond(transposed(vt), transposed(dvt)), s)
             da = da + Matmul(u, transposed(rest))
         return (da,)
+
+    def in_blocks(self, size: int) -> tuple[Value, ...]:
+        """By rotations of all columns at once, or of all rows where these are fewer.
+
+        Their lengths are the singular values, and their directions those of a QR factorisation,
+        which also finds directions where there are no lengths.
+        """
+        a, finite = finite_or_zero(self.a)
+        m, n = map(int, a.shape[-2:])
+        x, turned, scale, ended = orthogonal_rows(transposed(a) if n <= m else a)
+        rank = x.type.rank
+        batch, kept = tuple(range(rank - 2)), (*range(rank - 2), rank - 1)
+        lengths = Sqrt(Sum(x * x, (rank - 1,)))
+        keys, x, turned = sorted_by(-lengths, x, turned)
+        q, r = qr_by_panels(transposed(x), min(size, PANEL))
+        ahead = CopySign(splat(1.0, keys.type), Diagonal(r))
+        q = q * Broadcast(ahead, q.shape, kept)
+        u, vt = (q, turned) if n <= m else (transposed(turned), transposed(q))
+        sign = signs_of_columns(u if self.left else transposed(vt))
+        u = u * Broadcast(sign, u.shape, kept)
+        vt = vt * Broadcast(sign, vt.shape, tuple(range(rank - 1)))
+        s = -keys * Broadcast(scale, keys.shape, batch)
+        solved = And(finite, ended)
+        return where_solved(solved, u), where_solved(solved, s), where_solved(solved, vt)
 
     def flops(self) -> Dim:
         """Of two diagonals, of their reflections, and of rotations of both vectors; or of some nine

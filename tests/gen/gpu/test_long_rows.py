@@ -127,3 +127,15 @@ def test_lanes_read_and_write_sixteen_bytes_at_once(kind, columns, dtype, width)
 def test_rows_that_start_anywhere_are_read_element_by_element(columns):
     text = kept_rows("softmax", columns, "f32").text("ptx")
     assert ".v4." not in text
+
+
+@pytest.mark.parametrize("shape", [(40, 40), (2, 33, 33)], ids=str)
+def test_what_depends_on_the_row_alone_is_known_in_a_transposed_tile(shape):
+    """The index of a row stands before the loop over its elements."""
+    x = np.arange(np.prod(shape), dtype="f4").reshape(shape)
+
+    def f(x):
+        return dlvm.tril(x * 0.5 + dlvm.linalg.matrix_transpose(x))
+
+    assert "transpose" in dlvm.function(f, target="cuda").compile(x).text("schedule")
+    assert_same_bits(emulated(f, x), machine_code(f, x))

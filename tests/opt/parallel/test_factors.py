@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -103,8 +105,8 @@ def test_what_is_small_or_open_or_has_no_blocks_stays(small):
     cases = (
         (linalg.cholesky, f4(4, 4)),
         (linalg.inv, f4("n", "n")),
-        (linalg.qr, f4(9, 9)),
-        (linalg.eigh, f4(9, 9)),
+        (linalg.qr, f4("n", 9)),
+        (linalg.schur, f4(9, 9)),
     )
     for f, a in cases:
         module = dlvm.trace(f, a).expanded().optimize(BEFORE)
@@ -122,6 +124,152 @@ def test_the_program_of_a_large_matrix_is_no_longer():
 def test_a_program_for_a_cpu_has_no_blocks():
     compiled = dlvm.function(linalg.cholesky).compile(f4(100, 100))
     assert compiled.text("kernels").count("= cholesky") == 1
+
+
+@pytest.mark.parametrize("dtype", ROUGH)
+@pytest.mark.parametrize("shape", [(9, 9), (30, 3), (3, 30), (13, 8), (2, 8, 13)], ids=str)
+def test_panels_give_the_reflections_of_single_columns(small, shape, dtype):
+    a = drawn(dtype, *shape)
+    for x, y in zip(*both(linalg.qr, a), strict=True):
+        assert (x.dtype, x.shape) == (y.dtype, y.shape)
+        np.testing.assert_allclose(x, y, atol=4 * ROUGH[dtype])
+
+
+def test_where_columns_end_in_zeros_there_is_no_reflection(small):
+    """These factors are not rounded: the triangle has the signs of the matrix."""
+    square = np.triu(RNG.integers(-3, 4, (10, 10))).astype("f8")
+    for a in (np.zeros((7, 7)), np.eye(7)[RNG.permutation(7)], square, square[:, :6]):
+        for x, y in zip(*both(linalg.qr, a), strict=True):
+            assert np.array_equal(x, y)
+
+
+def test_panels_scale_columns_by_themselves(small):
+    """No square over- or underflows, and a small column has all its digits."""
+    sizes = 10.0 ** RNG.permutation(np.linspace(-300, 300, 11))
+    a = drawn("f8", 11, 11) * sizes
+    _, (q, r) = both(linalg.qr, a)
+    np.testing.assert_allclose(q.T @ q, np.eye(11), atol=1e-14)
+    np.testing.assert_allclose((q @ (r / sizes)), a / sizes, atol=1e-14)
+
+
+def test_columns_before_nan_keep_their_factors(small):
+    a = drawn("f8", 11, 11)
+    a[2, 10] = np.nan
+    for x, y in zip(*both(linalg.qr, a), strict=True):
+        np.testing.assert_allclose(x, y, atol=1e-14)
+
+
+def symmetric(dtype, *shape):
+    a = RNG.normal(size=shape)
+    return (a + np.swapaxes(a, -1, -2)).astype(dtype)
+
+
+def spectrum(w):
+    """A full matrix with these eigenvalues."""
+    q, _ = np.linalg.qr(RNG.normal(size=(len(w), len(w))))
+    a = (q * w) @ q.T
+    return (a + a.T) / 2
+
+
+def ratios(a, w, v):
+    """Errors of eigenvalues, of residuals and of orthogonality, in roundings of the largest."""
+    exact, a = np.linalg.eigvalsh(a.astype("f8")), a.astype("f8")
+    unit = np.finfo(w.dtype).eps * max(np.abs(exact).max(), 1e-300)
+    turned = np.swapaxes(v, -1, -2) @ v - np.eye(a.shape[-1])
+    beyond = np.abs(a @ v - v * w[..., None, :]).max() / unit
+    return np.abs(w - exact).max() / unit, beyond, np.abs(turned).max() / np.finfo(w.dtype).eps
+
+
+@pytest.mark.parametrize("dtype", ROUGH)
+@pytest.mark.parametrize("shape", [(5, 5), (8, 8), (2, 7, 7)], ids=str)
+def test_rotations_of_all_rows_give_the_same_eigenvectors(small, shape, dtype):
+    a = symmetric(dtype, *shape)
+    for accuracy in ("standard", "high"):
+        for x, y in zip(*both(partial(linalg.eigh, accuracy=accuracy), a), strict=True):
+            assert (x.dtype, x.shape) == (y.dtype, y.shape)
+            np.testing.assert_allclose(x, y, atol=10 * ROUGH[dtype])
+
+
+SPECTRA = {
+    "zero": np.zeros(51),
+    "equal": np.repeat([-2.0, 0.0, 1.0], 17),
+    "of both signs": np.repeat([-1.0, 1.0, -1.0], 17),
+    "graded": np.geomspace(1, 1e-10, 51) * np.resize([1, -1, -1], 51),
+    "near": 1 + 1e-10 * RNG.normal(size=51),
+    "drawn": RNG.normal(size=51),
+}
+
+
+@pytest.mark.parametrize("name", SPECTRA)
+def test_eigenvalues_of_every_kind_are_found(small, name):
+    a = spectrum(SPECTRA[name])
+    _, (w, v) = both(linalg.eigh, a)
+    assert max(ratios(a, w, v)) < 51
+    assert (np.diff(w) >= 0).all()
+
+
+def test_eigenvalues_neither_over_nor_underflow(small):
+    a = symmetric("f8", 8, 8)
+    for scale in (1e-306, 1e300):
+        (x, _), (y, _) = both(linalg.eigh, a * scale)
+        np.testing.assert_allclose(x / scale, y / scale, rtol=1e-8)
+
+
+def test_a_scaled_definite_matrix_has_all_its_digits(small):
+    d = 10.0 ** -RNG.permutation(np.arange(0.0, 24, 2))
+    a = d[:, None] * (np.eye(12) + 1) * d
+    _, (w, _) = both(partial(linalg.eigh, accuracy="high"), a)
+    np.testing.assert_allclose(np.prod(w), np.prod(d) ** 2 * 13, rtol=1e-13)
+
+
+def test_what_is_not_finite_has_no_eigenvalues_and_others_of_a_batch_have(small):
+    a = symmetric("f8", 4, 7, 7)
+    a[1, 2, 2], a[2, 5, 1] = np.nan, np.inf
+    for x, y in zip(*both(partial(linalg.eigh, UPLO="L"), a), strict=True):
+        assert np.isnan(y[1:3]).all()
+        np.testing.assert_allclose(x, y, atol=1e-13)
+    (alone,) = both(linalg.eigvalsh, a[3])[1]
+    assert np.array_equal(alone, both(linalg.eigvalsh, a)[1][0][3])
+
+
+def thin(a, accuracy="standard"):
+    return linalg.svd(a, full_matrices=False, accuracy=accuracy)
+
+
+@pytest.mark.parametrize("dtype", ROUGH)
+@pytest.mark.parametrize("shape", [(9, 9), (10, 9), (9, 10), (2, 7, 7), (40, 5)], ids=str)
+def test_rotations_of_all_columns_give_the_same_singular_vectors(small, shape, dtype):
+    a = drawn(dtype, *shape)
+    for accuracy in ("standard", "high"):
+        for x, y in zip(*both(partial(thin, accuracy=accuracy), a), strict=True):
+            assert (x.dtype, x.shape) == (y.dtype, y.shape)
+            np.testing.assert_allclose(x, y, atol=20 * ROUGH[dtype])
+
+
+@pytest.mark.parametrize("name", ["zero", "equal", "graded"])
+def test_singular_vectors_of_every_kind_are_orthogonal(small, name):
+    p, q = (np.linalg.qr(RNG.normal(size=(17, 17)))[0] for _ in range(2))
+    s, unit = np.sort(np.abs(SPECTRA[name][::3]))[::-1], 51 * np.finfo("f8").eps
+    a = (p * s) @ q.T
+    _, (u, found, vt) = both(thin, a)
+    np.testing.assert_allclose(found, s, atol=unit)
+    np.testing.assert_allclose((u * found) @ vt, a, atol=unit)
+    for x in (u, vt):
+        np.testing.assert_allclose(x @ x.T, np.eye(17), atol=unit)
+
+
+def test_columns_of_any_length_keep_their_digits(small):
+    a = (np.eye(12) + 0.1 * drawn("f8", 12, 12)) * 10.0 ** -np.arange(0.0, 24, 2)
+    for x, y in zip(*both(partial(linalg.svdvals, accuracy="high"), a), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-13)
+
+
+def test_what_is_not_finite_has_no_singular_values(small):
+    a = drawn("f8", 2, 7, 6)
+    a[1, 2, 2] = np.inf
+    for x, y in zip(*both(thin, a), strict=True):
+        assert np.isnan(y[1]).all()
+        np.testing.assert_allclose(x, y, atol=1e-13)
 
 
 # -- what has no factor ---------------------------------------------------------------------------
@@ -195,10 +343,22 @@ def test_on_a_gpu_they_give_the_same(small):
     a[9, 10] += 1
 
     def f(s, a, b):
-        return linalg.cholesky(s), linalg.solve(a, b), linalg.slogdet(a)
+        return (
+            linalg.cholesky(s),
+            linalg.solve(a, b),
+            linalg.slogdet(a),
+            linalg.qr(s),
+            linalg.eigh(s),
+        )
 
     for x, y in zip(flat(emulated(f, s, a, b)), flat(dlvm.function(f)(s, a, b)), strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-3, atol=1e-3)
+
+
+def test_on_a_gpu_singular_values_are_the_same(small):
+    a = drawn("f4", 6, 5)
+    (found,) = emulated(linalg.svdvals, a)
+    np.testing.assert_allclose(found, dlvm.function(linalg.svdvals)(a), rtol=1e-5)
 
 
 def test_lanes_search_for_a_pivot_as_one_does():
@@ -243,6 +403,10 @@ PROGRAMS = {
     "triangular": (triangles(True, False, False), f4(1024, 1024), f4(1024, 64)),
     "many right sides": (triangles(False, False, True), f4(32, 32), f4(32, 1 << 15)),
     "determinant": (linalg.slogdet, f4(1024, 1024)),
+    "eigh": (linalg.eigh, f4(1024, 1024)),
+    "svd": (linalg.svd, f4(1024, 1024)),
+    "qr": (linalg.qr, f4(1024, 1024)),
+    "tall": (linalg.qr, f4(4096, 8)),
     "batches": (linalg.solve, f4(16, 256, 256), f4(16, 256, 1)),
 }
 

@@ -50,6 +50,8 @@ class Transpose(Transform):
         if len(chain) < 2 or not (loads := transposed_loads(chain)):
             raise self.refused("no element is read across in the innermost two loops")
         *before, down, across = chain
+        between = [t for s in chain[:-1] for t in s.body[:-1]]  # scalars, which each lane computes
+        across = replace(across, body=(*between, *across.body))
         grid = (
             *(s.extent for s in before),
             ceildiv(down.extent, SIDE),
