@@ -16,15 +16,15 @@ from dlvm.ops.elements.casting import converted
 from dlvm.ops.families import Running
 from dlvm.passes import function_pass
 
-CHUNK = 1024
+CHUNK = 256
 """Elements of a chunk."""
-MOST = 4096
+MOST = 1024
 """Elements, at most, that are taken in one after the other."""
 
 
 @function_pass
 def cut_scans(fn: Function) -> Function:
-    """Cut running scans of open length, or of more than a few thousand elements, into chunks."""
+    """Cut running scans of open length, or of more than a thousand elements, into chunks."""
 
     def visit(op: Op, env: Env) -> Iterable[Value] | None:
         assert isinstance(op, Running)

@@ -1,13 +1,16 @@
 """Sorting by merging: in each pass runs of a length become runs of twice that, all at once.
 
 Each element of two merged runs finds out by halving how many come from the first run, and from that
-which element it is. Runs start as single elements, and any length will do.
+which element it is. The first runs are sorted by counting: an element's place in its run is how
+many of the run come before it. Any length will do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+
+import numpy as np
 
 from dlvm.ir import (
     BOOL,
@@ -31,6 +34,7 @@ from dlvm.ops import (
     And,
     Broadcast,
     DimSize,
+    Equal,
     Gather,
     Iota,
     Less,
@@ -40,12 +44,16 @@ from dlvm.ops import (
     Neg,
     Not,
     Or,
+    Pad,
+    Reshape,
     Scan,
     Select,
     ShiftLeft,
     ShiftRight,
+    Slice,
     Sort,
     Sub,
+    Sum,
     Xor,
 )
 from dlvm.ops.elements.casting import Bitcast, Cast, converted
@@ -53,6 +61,8 @@ from dlvm.passes import function_pass
 
 SHORT = 64
 """Elements, at most, that one thread sorts."""
+COUNTED = 32
+"""Elements of a run that is sorted by counting."""
 LONGEST = 40
 """Passes over a row of open length, at most: no memory holds more than 2^40 elements."""
 
@@ -75,11 +85,12 @@ def merge_sorts(fn: Function) -> Function:
 
 def order_of(key: Value) -> Value:
     """The places of the elements of each row of integers in ascending order; equals keep theirs."""
-    shape, n = key.type.shape, key.type.shape[-1]
+    n = key.type.shape[-1]
     place = I32 if isinstance(n, int) and n < 1 << 30 else I64
-    start = _along(Iota(n, place), shape)
+    start = _counted(key, place)
+    key = _picked(key, start)
     count = passes(n)
-    lengths = ShiftLeft(splat(1, TensorType(place, (count,))), Iota(count, place))
+    lengths = ShiftLeft(splat(COUNTED, TensorType(place, (count,))), Iota(count, place))
     keys, places = Param(key.type, "key"), Param(start.type, "place")
     length = Param(TensorType(place), "length")
     with (builder := Builder()):
@@ -90,10 +101,10 @@ def order_of(key: Value) -> Value:
 
 
 def passes(n: Dim) -> Dim:
-    """How often runs are merged until one is left: the binary digits of n - 1."""
+    """How often runs are merged until one is left: the binary digits of (n - 1) / ``COUNTED``."""
     if isinstance(n, int):
-        return max(n - 1, 0).bit_length()
-    last = maximum(n - 1, 0)
+        return (max(n - 1, 0) // COUNTED).bit_length()
+    last = floordiv(maximum(n - 1, 0), COUNTED)
     return sum((minimum(1, floordiv(last, 1 << k)) for k in range(LONGEST)), 0)
 
 
@@ -123,6 +134,36 @@ def _along(x: Value, shape: tuple[Dim, ...]) -> Value:
 def _picked(x: Value, places: Value) -> Value:
     last = x.type.rank - 1
     return Gather(x, places, last, last, "clip")
+
+
+def _counted(key: Value, place: DType) -> Value:
+    """Where each element comes from when runs of ``COUNTED`` are sorted, the last one filled up."""
+    *rows, n = key.type.shape
+    runs = floordiv(n + (COUNTED - 1), COUNTED)
+    flat, shape = (*rows, runs * COUNTED), (*rows, runs, COUNTED)
+    none = (0,) * len(rows)
+    filled = Pad(key, (*none, 0), (*none, runs * COUNTED - n))
+    count = Broadcast(Cast(DimSize(n), place), flat, ())
+    inside = Less(_along(Iota(runs * COUNTED, place), flat), count)
+    last = splat(int(key.dtype.numpy.type(np.iinfo(key.dtype.numpy).max)), filled.type)
+    run = Reshape(Select(inside, filled, last), shape)
+    ours, others = _pairs(run)
+    own, other = _pairs(_along(Iota(COUNTED, place), shape))
+    before = Or(Less(others, ours), And(Equal(others, ours), Less(other, own)))
+    axis = len(shape)
+    ahead = Sum(Cast(before, place), (axis,))
+    _, theirs = _pairs(ahead)
+    from_ = Sum(Select(Equal(theirs, own), other, splat(0, own.type)), (axis,))
+    starts = Iota(runs, place) * Broadcast(splat(COUNTED, TensorType(place)), (runs,), ())
+    source = Reshape(from_ + Broadcast(starts, shape, (axis - 2,)), flat)
+    return Slice(source, (0,) * len(flat), key.type.shape, (1,) * len(flat))
+
+
+def _pairs(x: Value) -> tuple[Value, Value]:
+    """Each element beside all of its row: itself, and the other one."""
+    shape = (*x.type.shape, x.type.shape[-1])
+    *rows, own, other = range(len(shape))
+    return Broadcast(x, shape, (*rows, own)), Broadcast(x, shape, (*rows, other))
 
 
 @dataclass(frozen=True)
