@@ -192,7 +192,7 @@ class Emitter:
         """An index as a number."""
         if self.offsets.vector is not None and self.offsets.varies(dim):
             return Val(self.offsets.each(dim), s.dtype, self.offsets.vector.lanes)
-        return Val(self.offsets.first(dim), s.dtype)
+        return Val(self.w.as_number(self.offsets.first(dim)), s.dtype)
 
     def inside(self, where: Sequence[Dim]) -> Val:
         """Whether all of these are >= 0."""
@@ -200,7 +200,8 @@ class Emitter:
         v = self.offsets.vector
         if v is not None and any(map(self.offsets.varies, known)):
             return Val(self.offsets.holds(known) or "true", BOOL, v.lanes)
-        tests = [self.w.value(f"icmp sge i64 {self.offsets.first(d)}, 0") for d in known]
+        type_ = self.w.text.index
+        tests = [self.w.value(f"icmp sge {type_} {self.offsets.first(d)}, 0") for d in known]
         total = tests[0]
         for test in tests[1:]:
             total = self.w.value(f"and i1 {total}, {test}")
@@ -211,7 +212,7 @@ class Emitter:
         if x.lanes > 1 and self.offsets.vector is not None:
             self.offsets.vector.bound[name] = x.text
             return
-        self.offsets.define_late(name, x.text)
+        self.offsets.define_late(name, self.w.as_index(x.text))
 
     # -- loops -----------------------------------------------------------------------------
 
@@ -383,7 +384,7 @@ class Emitter:
             bad = self.w.value(f"xor {ok.type} {ok.text}, {ones}")
             if (condition := self.offsets.holds(s.where)) is not None:
                 bad = self.w.value(f"and {ok.type} {bad}, {condition}")
-            size = self.offsets.first(self.offsets.known(s.size))
+            size = self.w.as_number(self.offsets.first(self.offsets.known(s.size)))
             with self.failure(bad, lanes, s.code):
                 which = self._failing(bad, index)
                 for word, value in enumerate((str(s.code), which, size)):

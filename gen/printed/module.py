@@ -16,7 +16,8 @@ class PrintedText(Text):
     """A module in a language; its pieces are those of a module of LLVM."""
 
     def __init__(self, dialect: Dialect) -> None:
-        super().__init__("")
+        super().__init__("", fma=dialect.fuses, index=dialect.index)
+        self.has_doubles = "double" in dialect.types
         self.dialect = dialect
         self.arrays: list[str] = []
         """The shared arrays of a kernel, which are declared at its head."""
@@ -45,7 +46,16 @@ class PrintedText(Text):
     def __str__(self) -> str:
         pieces = (self.declarations, self.globals, self.functions)
         body = "\n\n".join("\n".join(piece.values()) for piece in pieces if piece)
-        return f"{self.dialect.head}\n\n{body}\n"
+        head = "\n".join(x for x in (self.dialect.head, *self._helpers(body)) if x)
+        return f"{head}\n\n{body}\n"
+
+    def _helpers(self, body: str) -> list[str]:
+        """The functions that are called, each after those that it calls."""
+        found: list[str] = []
+        for name, text in self.dialect.helpers.items():
+            if f"{name}(" in body or any(f"{name}(" in other for other in found):
+                found.insert(0, text)
+        return found
 
 
 def counted(type_: str) -> tuple[int, str]:

@@ -84,6 +84,10 @@ class Text:
     """Whether the processor computes f64."""
     fma: bool = True
     """Whether the processor multiplies and adds with one rounding; else nothing asks for that."""
+    index: str = "i64"
+    """The type of indices, whatever the type of the numbers that they are made of."""
+    has_doubles: bool = True
+    """Whether there is f64 at all, be it by functions of a library."""
     declarations: dict[str, str] = field(default_factory=dict[str, str])
     globals: dict[str, str] = field(default_factory=dict[str, str])
     functions: dict[str, str] = field(default_factory=dict[str, str])
@@ -251,6 +255,18 @@ class FunctionWriter:
         if self.listener is not None:
             self.listener.stepped(result, pointer)
         return result
+
+    def as_number(self, index: str) -> str:
+        """An index as a number of i64."""
+        return self._resized("sext", index, self.text.index, "i64")
+
+    def as_index(self, number: str) -> str:
+        """A number of i64 as an index."""
+        return self._resized("trunc", number, "i64", self.text.index)
+
+    def _resized(self, word: str, x: str, type_: str, to: str) -> str:
+        same = type_ == to or not x.startswith("%")
+        return x if same else self.value(f"{word} {type_} {x} to {to}")
 
     # -- what touches memory -------------------------------------------------------------------
 
