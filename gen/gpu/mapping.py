@@ -33,9 +33,7 @@ def is_warps(s: Loop) -> bool:
 
 def register(e: Emitter, name: str) -> str:
     """A special register, as an index."""
-    found = e.w.call("i32", f"{SPECIAL}.{name}")
-    index = e.w.text.index
-    return found if index == "i32" else e.w.value(f"zext i32 {found} to {index}")
+    return e.w.index_of_word(e.w.call("i32", f"{SPECIAL}.{name}"))
 
 
 def blocks(e: Emitter, s: Loop, extent: str) -> None:

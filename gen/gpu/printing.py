@@ -134,7 +134,7 @@ def refuse_absent(module: Module, program: Program, target: Target) -> None:
     for op in (op for fn in module.functions for op in fn.walk()):
         for type_ in op.result_types:
             reason = dialect.absent.get(type_.dtype.name)
-            if reason is not None:
+            if reason is not None and type_.shape:
                 raise _refused(f"{op.name} of {type_}: {reason}", op.origin, _other(dialect))
     for kernel in program.kernels():
         if any(isinstance(s, Sort) for s in statements(kernel.body)):

@@ -35,7 +35,7 @@ class Dialect:
     well, with the names that their descriptions give.
 
     A form for a first operand and a result of two types has both behind its word, as in
-    ``zext.i1.i64``, and one for operands that are the same value ``same``: ``fcmp.oeq.same``.
+    ``zext.i1.i64``, and one for operands that are the same value ``same``: ``fcmp.oeq.same.float``.
     A load or a store of an element has a form by its type and where it lies ("read" or "written"
     for buffers that a kernel only reads and others, "status" for the status), as in
     ``store.i8.written``; ``{a}`` is the array, ``{i}`` the index and ``{x}`` what is stored.
@@ -50,7 +50,7 @@ class Dialect:
     signed: Mapping[str, str]
     """The signed integer types of a size."""
     absent: Mapping[str, str]
-    """Why elements of a type, by its name in dlvm, cannot be: for messages."""
+    """Why arrays of a type, by its name in dlvm, cannot be: for messages."""
     instead: str
     """The types to compute in where one is absent: for messages."""
     forms: Mapping[str, str]
@@ -109,6 +109,11 @@ class Dialect:
     """The type of LLVM that indices have."""
     fuses: bool = True
     """Whether the language promises to round ``x*y + z`` once."""
+    has_doubles: bool = True
+    """Whether f64 is a type of the language; else numbers of f64 are their bits, in two words, and
+    arrays of them ``absent``."""
+    may_fuse: bool = False
+    """Whether sums of products round each step once or twice, as the device likes."""
 
     def type(self, llvm: str) -> str | None:
         """The type for one of LLVM, None where there is none."""
@@ -134,6 +139,9 @@ class Dialect:
 
     def _float(self, llvm: str, x: str) -> str:
         bits = 0 if x == "zeroinitializer" else int(x, 16)
+        if llvm == "double" and not self.has_doubles:
+            low, high = bits & 0xFFFFFFFF, bits >> 32
+            return self.constants[llvm].format(low=low, high=high)
         value = struct.unpack("<d", struct.pack("<Q", bits))[0]
         type_ = self.types[llvm]
         if math.isinf(value):

@@ -30,9 +30,7 @@ class Expressions:
         """A type as the language has it."""
         found = self.dialect.type(llvm)
         if found is None:
-            reason = self.dialect.absent.get(SHORT.get(llvm, llvm))
-            inside = f"{reason}, in which a part of this is computed"
-            raise Missing(inside if reason else f"{self.dialect.language} has no type for {llvm}")
+            raise Missing(f"{self.dialect.language} has no {SHORT.get(llvm, llvm)}")
         if llvm.startswith("{") and llvm not in self.text.declarations:
             d = self.dialect
             parts = [
@@ -76,10 +74,11 @@ class Expressions:
         forms, word = self.dialect.forms, OF_ONE_TYPE.sub("", i.word)
         xs, names = [x for _, x in i.operands], [f"{word}.{first}.{i.type}", f"{word}.{first}"]
         if len(xs) == 2 and xs[0] == xs[1]:
-            names.insert(0, f"{word}.same")
+            names.insert(0, f"{word}.same.{first}")
         found = next((forms[n] for n in (*names, word) if n in forms), None)
         if found is None:
-            raise Missing(f"{self.dialect.language} has no form for {i.word} of {first}")
+            name, type_ = word.removeprefix("@dlvm."), SHORT.get(first, first)
+            raise Missing(f"{self.dialect.language} has no {name} of {type_}")
         return found
 
     def element(self, a: str, i: str, type_: str, where: str) -> str:

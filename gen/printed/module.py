@@ -16,8 +16,8 @@ class PrintedText(Text):
     """A module in a language; its pieces are those of a module of LLVM."""
 
     def __init__(self, dialect: Dialect) -> None:
-        super().__init__("", fma=dialect.fuses, index=dialect.index)
-        self.has_doubles = "double" in dialect.types
+        super().__init__("", fma=dialect.fuses, may_fuse=dialect.may_fuse, index=dialect.index)
+        self.has_doubles = dialect.has_doubles
         self.dialect = dialect
         self.arrays: list[str] = []
         """The shared arrays of a kernel, which are declared at its head."""
@@ -35,6 +35,8 @@ class PrintedText(Text):
         count, element = counted(type_)
         items = (x.strip().rpartition(" ")[2] for x in value.strip("[]").split(","))
         d = self.dialect
+        if element not in d.types:
+            raise CompilerError(f"{d.language} has no type for the table {name} of {element}")
         self.globals[name] = d.table.format(
             T=d.types[element],
             name=spelt(name),

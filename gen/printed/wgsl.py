@@ -6,19 +6,24 @@ words, the low one first, and their arithmetic is a function for each operation.
 shifts, and a store is an atomic "and" that clears the bits of the element and an "or" that sets
 them, as other lanes store to the same word. In registers and in arrays of lanes and blocks such an
 element takes a word, whose other bits are 0. The language promises no ``fma`` of one rounding and
-no f64, and may assume that there is neither infinity nor NaN, so both are made of bits, and NaN is
-found by them.
+no f64 (see ``wgsl_f64``). It may assume that there is neither infinity nor NaN, so both are made
+of bits, and NaN is found by them.
 """
 
 from __future__ import annotations
 
 from .dialect import Dialect
+from .wgsl_f64 import F64_HELPERS, f64_forms
 
 NARROW = {"i8": 0xFF, "i16": 0xFFFF, "half": 0xFFFF}
 """Types that have no storage of their own, with the bits of one."""
-NO_F64 = "WGSL has no f64"
+NO_F64 = "WGSL has no arrays of f64"
+ROUNDED = "bitcast<f32>(bitcast<u32>({0} %s {1}) ^ dlvm_zero)"
+"""A result that the driver knows nothing of: else it takes sums of constants together, of which
+one was added to round, and rounds some products and sums as one."""
 BARRIERS = "workgroupBarrier(); storageBarrier()"
 HELPERS = {
+    **F64_HELPERS,
     "dlvm_float_of_half": """fn dlvm_float_of_half(h: u32) -> f32 {
   let sign = (h & 0x8000u) << 16u;
   let power = (h >> 10u) & 31u;
@@ -59,14 +64,6 @@ HELPERS = {
   if (x <= -f32(most) - 1f) { return ~most; }
   return bitcast<u32>(i32(x));
 }""",
-    "dlvm_whole": """fn dlvm_whole(x: f32) -> vec2<u32> {
-  let bits = bitcast<u32>(x);
-  let power = (bits >> 23u) & 255u;
-  let whole = vec2<u32>((bits & 0x7fffffu) | 0x800000u, 0u);
-  if (power < 127u) { return vec2<u32>(0u, 0u); }
-  if (power < 150u) { return vec2<u32>(whole.x >> (150u - power), 0u); }
-  return dlvm_shl(whole, power - 150u);
-}""",
     "dlvm_u64_of_float": """fn dlvm_u64_of_float(x: f32) -> vec2<u32> {
   if (dlvm_is_nan(x) || x <= 0f) { return vec2<u32>(0u, 0u); }
   if (x >= 0x1p+64f) { return vec2<u32>(0xffffffffu, 0xffffffffu); }
@@ -79,6 +76,14 @@ HELPERS = {
   let whole = dlvm_whole(x);
   if (x < 0f) { return dlvm_sub(vec2<u32>(0u, 0u), whole); }
   return whole;
+}""",
+    "dlvm_whole": """fn dlvm_whole(x: f32) -> vec2<u32> {
+  let bits = bitcast<u32>(x);
+  let power = (bits >> 23u) & 255u;
+  let whole = vec2<u32>((bits & 0x7fffffu) | 0x800000u, 0u);
+  if (power < 127u) { return vec2<u32>(0u, 0u); }
+  if (power < 150u) { return vec2<u32>(whole.x >> (150u - power), 0u); }
+  return dlvm_shl(whole, power - 150u);
 }""",
     "dlvm_float_of_i64": """fn dlvm_float_of_i64(x: vec2<u32>) -> f32 {
   if ((x.y >> 31u) == 1u) { return -dlvm_float_of_u64(dlvm_sub(vec2<u32>(0u, 0u), x)); }
@@ -256,6 +261,7 @@ def _packed(type_: str) -> dict[str, str]:
 
 
 FORMS = {
+    **f64_forms(),
     **{form: text for t in ("i8", "i16", "i32") for form, text in _of_words(t).items()},
     **{f"{word}.i64": form for word, form in LONG.items()},
     **{form: text for t in NARROW for form, text in _packed(t).items()},
@@ -270,9 +276,10 @@ FORMS = {
     "xor.i1": "{0} != {1}",
     "udiv": "{0} / {1}",
     "urem": "{0} % {1}",
-    "fadd": "{0} + {1}",
-    "fsub": "{0} - {1}",
-    "fmul": "{0} * {1}",
+    "fadd": ROUNDED % "+",
+    "fsub": ROUNDED % "-",
+    "fmul": ROUNDED % "*",
+    "@llvm.fma": "fma({0}, {1}, {2})",
     "fdiv": "{0} / {1}",
     "fneg": "bitcast<f32>(bitcast<u32>({0}) ^ 0x80000000u)",
     "icmp.eq": "{0} == {1}",
@@ -281,8 +288,12 @@ FORMS = {
     "icmp.ule": "{0} <= {1}",
     "icmp.ugt": "{0} > {1}",
     "icmp.uge": "{0} >= {1}",
+    "icmp.ult.i1": "!{0} & {1}",
+    "icmp.ule.i1": "!{0} | {1}",
+    "icmp.ugt.i1": "{0} & !{1}",
+    "icmp.uge.i1": "{0} | !{1}",
     "fcmp.oeq": "{0} == {1}",
-    "fcmp.oeq.same": "!dlvm_is_nan({0})",
+    "fcmp.oeq.same.float": "!dlvm_is_nan({0})",
     "fcmp.olt": "{0} < {1}",
     "fcmp.ole": "{0} <= {1}",
     "fcmp.ogt": "{0} > {1}",
@@ -290,13 +301,13 @@ FORMS = {
     "fcmp.one": "{0} < {1} || ({0} > {1})",
     "fcmp.ueq": "!({0} < {1} || ({0} > {1}))",
     "fcmp.une": "!({0} == {1})",
-    "fcmp.une.same": "dlvm_is_nan({0})",
+    "fcmp.une.same.float": "dlvm_is_nan({0})",
     "fcmp.ult": "!({0} >= {1})",
     "fcmp.ule": "!({0} > {1})",
     "fcmp.ugt": "!({0} <= {1})",
     "fcmp.uge": "!({0} < {1})",
     "fcmp.uno": "dlvm_is_nan({0}) || dlvm_is_nan({1})",
-    "fcmp.uno.same": "dlvm_is_nan({0})",
+    "fcmp.uno.same.float": "dlvm_is_nan({0})",
     "fcmp.ord": "!(dlvm_is_nan({0}) || dlvm_is_nan({1}))",
     "select": "select({2}, {1}, {0})",
     "bitcast": "bitcast<{T}>({0})",
@@ -338,6 +349,7 @@ WGSL = Dialect(
         "i64": "vec2<u32>",
         "half": "u32",
         "float": "f32",
+        "double": "vec2<u32>",
     },
     signed={"i32": "i32"},
     absent={"f64": NO_F64, "c64": NO_F64, "c128": NO_F64},
@@ -350,9 +362,11 @@ WGSL = Dialect(
         "i64": "vec2<u32>({low}u, {high}u)",
         "half": "{x}u",
         "float": "{x}f",
+        "double": "vec2<u32>({low}u, {high}u)",
     },
     infinite=("dlvm_float(0x7f800000u)", "dlvm_float(0x7fc00000u)"),
-    head="@group(0) @binding(0) var<storage, read_write> status: array<atomic<u32>>;",
+    head="@group(0) @binding(0) var<storage, read_write> status: array<atomic<u32>>;\n"
+    "var<private> dlvm_zero: u32;",
     let="let {name}: {T} = {x};",
     variable="var {name}: {T} = {x};",
     array="var {name}: array<{T}, {count}>;",
@@ -364,12 +378,13 @@ WGSL = Dialect(
     count="for (var {i}: {T} = {start}; {below}; {i} += {step}) {{",
     function="fn {name}({parameters}) -> {T} {{",
     parameter="{name}: {T}",
-    kernel="struct {name}_given {{ {parameters} }}\n"
+    kernel="struct {name}_given {{ zero: u32, {parameters} }}\n"
     "@group(0) @binding(1) var<uniform> {name}_sizes: {name}_given;\n"
     "@compute @workgroup_size({lanes})\n"
     "fn {name}(@builtin(workgroup_id) group_id: vec3<u32>, "
     "@builtin(num_workgroups) group_count: vec3<u32>, "
-    "@builtin(local_invocation_id) lane_id: vec3<u32>) {{",
+    "@builtin(local_invocation_id) lane_id: vec3<u32>) {{\n"
+    "  dlvm_zero = {name}_sizes.zero;",
     buffer="at_{name}: u32",
     size="{name}: u32",
     place="let at_{name} = {kernel}_sizes.at_{name};",
@@ -385,4 +400,6 @@ WGSL = Dialect(
     helpers=HELPERS,
     index="i32",
     fuses=False,
+    has_doubles=False,
+    may_fuse=True,
 )

@@ -243,6 +243,8 @@ class Lanes:
 
     def in_f64(self, function: Callable[[Lanes, str], str], x: str) -> str:
         """A function computed in f64, its result rounded."""
+        if self.f32 and not self.w.text.has_doubles:
+            return self.w.call(self.type, f"dlvm.{function.__name__.strip('_')}", (self.type, x))
         found = function(Lanes(self.w, F64, self.lanes), self.widened(x))
         return self.narrowed(found, found)[0] if self.f32 else found
 

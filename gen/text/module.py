@@ -88,6 +88,8 @@ class Text:
     """The type of indices, whatever the type of the numbers that they are made of."""
     has_doubles: bool = True
     """Whether there is f64 at all, be it by functions of a library."""
+    may_fuse: bool = False
+    """Whether the steps of a sum of products may be rounded once or twice each."""
     declarations: dict[str, str] = field(default_factory=dict[str, str])
     globals: dict[str, str] = field(default_factory=dict[str, str])
     functions: dict[str, str] = field(default_factory=dict[str, str])
@@ -263,6 +265,10 @@ class FunctionWriter:
     def as_index(self, number: str) -> str:
         """A number of i64 as an index."""
         return self._resized("trunc", number, "i64", self.text.index)
+
+    def index_of_word(self, x: str) -> str:
+        """An i32 that is not negative as an index."""
+        return self._resized("zext", x, "i32", self.text.index)
 
     def _resized(self, word: str, x: str, type_: str, to: str) -> str:
         same = type_ == to or not x.startswith("%")
