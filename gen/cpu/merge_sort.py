@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dlvm.gen.math.instructions import LlvmScalars
+from dlvm.gen.text.indices import as_number
 from dlvm.gen.text.lanes import Val, stored_type
 from dlvm.gen.text.module import Carry, FunctionWriter, Text
 from dlvm.ir import F32, I64, DType
@@ -280,4 +281,4 @@ def searched(
         ok = w.maybe(w.value(f"icmp sle {index} {probe}, {count}"), "i1", "false", passed)
         w.store(index, w.value(f"select i1 {ok}, {index} {probe}, {index} {low}"), found)
         w.store(index, w.value(f"lshr {index} {now}, 1"), step)
-    return Val(w.as_number(w.load(index, found)), I64)
+    return Val(as_number(w, w.load(index, found)), I64)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from dlvm.base.errors import CompilerError
 from dlvm.gen.loops.statements import WARP, Barrier, Loop, LoopKernel, Where, statements
+from dlvm.gen.text.indices import index_of_word
 from dlvm.gen.text.sizes import Offsets
 from dlvm.ir import Dim
 
@@ -33,7 +34,7 @@ def is_warps(s: Loop) -> bool:
 
 def register(e: Emitter, name: str) -> str:
     """A special register, as an index."""
-    return e.w.index_of_word(e.w.call("i32", f"{SPECIAL}.{name}"))
+    return index_of_word(e.w, e.w.call("i32", f"{SPECIAL}.{name}"))
 
 
 def blocks(e: Emitter, s: Loop, extent: str) -> None:

@@ -14,17 +14,17 @@ from dlvm.gen.text.lanes import (
     Lanes,
     Val,
     llvm_type,
-    multiply_add,
     number,
     splat_text,
     suffix,
     vector,
 )
 from dlvm.gen.text.module import FunctionWriter
-from dlvm.ir import BF16, BOOL, F16, F32, F64, I64, DType
+from dlvm.ir import BF16, BOOL, F16, F32, F64, DType
 
 from . import functions as math
 from . import remainder
+from .foreign import foreign, sum_of_product
 
 ROUNDINGS = {
     "sqrt": "sqrt",
@@ -42,8 +42,7 @@ class LlvmScalars:
 
     def __init__(self, w: FunctionWriter) -> None:
         self.w = w
-        self.wholes: dict[str, Val] = {}
-        """The integers of which numbers of f64 were made."""
+        self.casts: dict[str, Val] = {}  # what results of casts were
 
     def word(self, word: str, dtype: DType, xs: Sequence[Val]) -> Val:
         """The result of a word, of the given element type."""
@@ -51,12 +50,15 @@ class LlvmScalars:
         match word:
             case "cast":
                 text = self.cast(xs[0], dtype)
+                self.casts[text] = xs[0]
             case "reinterpret":
                 text = self._reinterpreted(xs[0], dtype)
             case "select":
                 text = self._do("select", *xs)
             case "fma":
-                text = self._multiply_add(*xs)
+                text = sum_of_product(self.w, *xs)
+            case _ if (found := foreign(self.w, word, xs, self.casts)) is not None:
+                text = found
             case _ if len(xs) == 1:
                 text = self._unary(word, xs[0])
             case _:
@@ -77,11 +79,6 @@ class LlvmScalars:
         x = xs[0]
         full = f"llvm.{name}.{suffix(llvm_type(x.dtype), x.lanes)}"
         return self.w.call(x.type, full, *((v.type, v.text) for v in xs))
-
-    def _multiply_add(self, x: Val, y: Val, z: Val) -> str:
-        if self.w.text.may_fuse:
-            return self._intrinsic("fma", x, y, z)
-        return multiply_add(self.w, llvm_type(x.dtype), x.lanes, x.text, y.text, z.text)
 
     def _number(self, x: float, like: Val) -> Val:
         text = number(x, like.dtype)
@@ -106,8 +103,6 @@ class LlvmScalars:
     # -- words -----------------------------------------------------------------------------
 
     def _unary(self, word: str, x: Val) -> str:
-        if word in math.UNARY and self._is_bits(x):
-            return self._elsewhere(word, x)
         if word in math.UNARY:
             return math.UNARY[word](Lanes(self.w, x.dtype, x.lanes), x.text)
         if word in ROUNDINGS:
@@ -119,14 +114,6 @@ class LlvmScalars:
         if word == "abs":
             return self._intrinsic("fabs", x) if x.dtype.is_float else self._magnitude(x)
         raise CompilerError(f"no code for the word {word!r}")
-
-    def _is_bits(self, x: Val) -> bool:
-        """Whether a number is of f64 where there is none, so that only its bits are there."""
-        return x.dtype is F64 and not self.w.text.has_doubles
-
-    def _elsewhere(self, word: str, *xs: Val) -> str:
-        """A function that the language has itself, if at all."""
-        return self.w.call(xs[0].type, f"dlvm.{word}", *((x.type, x.text) for x in xs))
 
     def _negative(self, x: Val) -> str:
         return self._on("sub", self._number(0, x), x)
@@ -140,9 +127,6 @@ class LlvmScalars:
     def _binary(self, word: str, x: Val, y: Val) -> str:
         if word in RELATIONS:
             return self._compare(word, x, y)
-        if (word in math.BINARY or word == "fmod") and self._is_bits(x):
-            whole = word == "pow" and y.text in self.wholes
-            return self._elsewhere(*(("power", x, self.wholes[y.text]) if whole else (word, x, y)))
         if word in math.BINARY:
             return math.BINARY[word](Lanes(self.w, x.dtype, x.lanes), x.text, y.text)
         if word in ARITHMETIC:
@@ -258,10 +242,6 @@ class LlvmScalars:
             op = "fpext" if to.bits > x.dtype.bits else "fptrunc"
         elif to.is_float:
             op = "sitofp" if x.dtype.kind == "i" else "uitofp"
-            found = self.w.value(f"{op} {x.type} {x.text} to {result}")
-            if x.dtype is I64 and to is F64:
-                self.wholes[found] = x
-            return found
         elif to.bits == x.dtype.bits:
             return x.text
         else:

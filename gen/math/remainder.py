@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 
+from dlvm.gen.text.indices import index_of_word
 from dlvm.gen.text.lanes import Lanes
 from dlvm.gen.text.module import Carry, FunctionWriter
 from dlvm.ir import F64
@@ -59,7 +60,7 @@ def _function_of_bits(w: FunctionWriter, name: str, like: Lanes) -> str:
     ahead = w.value(f"icmp ugt i32 {x_power}, {y_power}")
     more = v.select_whole(ahead, v.whole_do("sub", x_power, y_power), "0")
     rest = Carry("i32", v.whole_do("urem", x_whole, y_whole))
-    with w.loop("0", w.index_of_word(v.whole_do("lshr", more, "3")), 1, [rest]):
+    with w.loop("0", index_of_word(w, v.whole_do("lshr", more, "3")), 1, [rest]):
         rest.next = v.whole_do("urem", v.whole_do("shl", rest.now, "8"), y_whole)
     last = v.whole_do("shl", rest.now, v.whole_do("and", more, "7"))
     whole = w.value(f"uitofp i32 {v.whole_do('urem', last, y_whole)} to float")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from dlvm.gen.text.indices import index_of_word
 from dlvm.gen.text.lanes import Lanes, number
 from dlvm.gen.text.module import Carry, FunctionWriter
 from dlvm.ir import F64
@@ -161,7 +162,7 @@ def _word(v: Lanes, index: str, whole: str) -> str:
     words = [int.from_bytes(digits[i : i + 4], "big") for i in range(len(TWO_OVER_PI_BYTES))]
     items = ", ".join(f"i32 {word}" for word in words)
     v.w.text.constant(table, f"[{len(words)} x i32]", f"[{items}]", "internal")
-    place = v.w.step("i32", f"@{table}", v.w.index_of_word(index))
+    place = v.w.step("i32", f"@{table}", index_of_word(v.w, index))
     both = (v.w.load("i32", place), whole)
     a, b = (v.w.value(f"zext i32 {each} to i64") for each in both)
     return v.w.value(f"mul i64 {a}, {b}")

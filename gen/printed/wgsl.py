@@ -276,6 +276,7 @@ FORMS = {
     "xor.i1": "{0} != {1}",
     "udiv": "{0} / {1}",
     "urem": "{0} % {1}",
+    "fsub.same.float": "{0} - bitcast<f32>(bitcast<u32>({1}) ^ dlvm_zero)",
     "fadd": ROUNDED % "+",
     "fsub": ROUNDED % "-",
     "fmul": ROUNDED % "*",

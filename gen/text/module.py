@@ -258,22 +258,6 @@ class FunctionWriter:
             self.listener.stepped(result, pointer)
         return result
 
-    def as_number(self, index: str) -> str:
-        """An index as a number of i64."""
-        return self._resized("sext", index, self.text.index, "i64")
-
-    def as_index(self, number: str) -> str:
-        """A number of i64 as an index."""
-        return self._resized("trunc", number, "i64", self.text.index)
-
-    def index_of_word(self, x: str) -> str:
-        """An i32 that is not negative as an index."""
-        return self._resized("zext", x, "i32", self.text.index)
-
-    def _resized(self, word: str, x: str, type_: str, to: str) -> str:
-        same = type_ == to or not x.startswith("%")
-        return x if same else self.value(f"{word} {type_} {x} to {to}")
-
     # -- what touches memory -------------------------------------------------------------------
 
     def access(self, access: MemoryAccess, into: Lines | None = None, name: str = "") -> str:

@@ -88,6 +88,10 @@ HALF = np.append(f32(500), [np.inf, 65504, 7e-5, 6e-8, 0.0]).astype("f2")
 LONG = rng.integers(-(2**40), 2**40, (7, 11))
 PROGRAMS = {
     "rows": (lambda x: (x - x.mean(axis=1, keepdims=True)) / x.max(axis=1, keepdims=True), ROWS),
+    "infinities": (
+        lambda x: (x - x, x / x, x + 1e30),
+        np.array([np.inf, np.nan, 1e38, 1e-40], "f4"),
+    ),
     "columns": (lambda x: x.sum(axis=0), COLUMNS),
     "gather": (lambda x, i: x[i] * 2, ROWS, INDICES),
     "scatter": (lambda x, i, u: x.at[i].add(u), ROWS, INDICES, f32(90, 300)),
