@@ -44,7 +44,7 @@ TARGETS: dict[str, Target] = {
 """What ``target=`` names; vectors of RISC-V and the Cortex-M7 are written after a +."""
 
 
-PRINTED = {"opencl": "opencl"}
+PRINTED = {"opencl": "opencl", "webgpu": "wgsl"}
 """Targets whose kernels are printed, each with the stage that is their text."""
 
 
@@ -58,7 +58,7 @@ def register(name: str, target: Target) -> None:
 
 
 def is_gpu(name: str) -> bool:
-    """Whether a target is a GPU, as ``cuda``, ``cuda:1``, ``cuda:sm_90a`` and ``opencl`` are."""
+    """Whether a target is a GPU, such as ``cuda:1``, ``cuda:sm_90a``, ``opencl`` or ``webgpu``."""
     return name.partition(":")[0] in ("cuda", *PRINTED)
 
 

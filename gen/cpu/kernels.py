@@ -40,6 +40,7 @@ from dlvm.gen.loops.statements import (
 from dlvm.gen.math.instructions import LlvmScalars
 from dlvm.gen.schedule.transforms.vectorize import WIDEST as LANES
 from dlvm.gen.text.access import vector
+from dlvm.gen.text.indices import as_index, as_number
 from dlvm.gen.text.lanes import Val, number, splat, stored_type
 from dlvm.gen.text.module import FunctionWriter, Lines, Listener, Text, hidden
 from dlvm.gen.text.sizes import Offsets, Vector
@@ -192,7 +193,7 @@ class Emitter:
         """An index as a number."""
         if self.offsets.vector is not None and self.offsets.varies(dim):
             return Val(self.offsets.each(dim), s.dtype, self.offsets.vector.lanes)
-        return Val(self.offsets.first(dim), s.dtype)
+        return Val(as_number(self.w, self.offsets.first(dim)), s.dtype)
 
     def inside(self, where: Sequence[Dim]) -> Val:
         """Whether all of these are >= 0."""
@@ -200,7 +201,8 @@ class Emitter:
         v = self.offsets.vector
         if v is not None and any(map(self.offsets.varies, known)):
             return Val(self.offsets.holds(known) or "true", BOOL, v.lanes)
-        tests = [self.w.value(f"icmp sge i64 {self.offsets.first(d)}, 0") for d in known]
+        type_ = self.w.text.index
+        tests = [self.w.value(f"icmp sge {type_} {self.offsets.first(d)}, 0") for d in known]
         total = tests[0]
         for test in tests[1:]:
             total = self.w.value(f"and i1 {total}, {test}")
@@ -211,7 +213,7 @@ class Emitter:
         if x.lanes > 1 and self.offsets.vector is not None:
             self.offsets.vector.bound[name] = x.text
             return
-        self.offsets.define_late(name, x.text)
+        self.offsets.define_late(name, as_index(self.w, x.text))
 
     # -- loops -----------------------------------------------------------------------------
 
@@ -383,7 +385,7 @@ class Emitter:
             bad = self.w.value(f"xor {ok.type} {ok.text}, {ones}")
             if (condition := self.offsets.holds(s.where)) is not None:
                 bad = self.w.value(f"and {ok.type} {bad}, {condition}")
-            size = self.offsets.first(self.offsets.known(s.size))
+            size = as_number(self.w, self.offsets.first(self.offsets.known(s.size)))
             with self.failure(bad, lanes, s.code):
                 which = self._failing(bad, index)
                 for word, value in enumerate((str(s.code), which, size)):

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dlvm.gen.math.instructions import LlvmScalars
+from dlvm.gen.text.indices import as_number
 from dlvm.gen.text.lanes import Val, stored_type
 from dlvm.gen.text.module import Carry, FunctionWriter, Text
 from dlvm.ir import F32, I64, DType
@@ -253,30 +254,31 @@ def searched(
     w: FunctionWriter, dtype: DType, load: Callable[[str], str], count: str, key: str, right: bool
 ) -> Val:
     """The number of elements that come before a key, halving from the largest power of two on."""
-    found, step = w.array("i64", 8), w.array("i64", 8)
-    zeros = w.call("i64", "llvm.ctlz.i64", ("i64", count), ("i1", "false"))
-    above = w.value(f"shl i64 1, {w.value(f'sub i64 64, {zeros}')}")
-    largest = w.value(f"lshr i64 {above}, 1")
-    w.store("i64", "0", found)
-    w.store("i64", largest, step)
+    index = w.text.index
+    found, step = w.array(index, 8), w.array(index, 8)
+    zeros = w.call(index, f"llvm.ctlz.{index}", (index, count), ("i1", "false"))
+    above = w.value(f"shl {index} 1, {w.value(f'sub {index} {index[1:]}, {zeros}')}")
+    largest = w.value(f"lshr {index} {above}, 1")
+    w.store(index, "0", found)
+    w.store(index, largest, step)
     now = ""
 
     def halves() -> str:
         nonlocal now
-        now = w.load("i64", step)
-        return w.value(f"icmp sgt i64 {now}, 0")
+        now = w.load(index, step)
+        return w.value(f"icmp sgt {index} {now}, 0")
 
     with w.again(halves, ("head", "halve", "found")):
-        low = w.load("i64", found)
-        probe = w.value(f"add i64 {low}, {now}")
+        low = w.load(index, found)
+        probe = w.value(f"add {index} {low}, {now}")
 
         def passed() -> str:
-            x = load(w.value(f"sub i64 {probe}, 1"))
+            x = load(w.value(f"sub {index} {probe}, 1"))
             if not right:
                 return before(w, dtype, x, key)
             return w.value(f"xor i1 {before(w, dtype, key, x)}, true")
 
-        ok = w.maybe(w.value(f"icmp sle i64 {probe}, {count}"), "i1", "false", passed)
-        w.store("i64", w.value(f"select i1 {ok}, i64 {probe}, i64 {low}"), found)
-        w.store("i64", w.value(f"lshr i64 {now}, 1"), step)
-    return Val(w.load("i64", found), I64)
+        ok = w.maybe(w.value(f"icmp sle {index} {probe}, {count}"), "i1", "false", passed)
+        w.store(index, w.value(f"select i1 {ok}, {index} {probe}, {index} {low}"), found)
+        w.store(index, w.value(f"lshr {index} {now}, 1"), step)
+    return Val(as_number(w, w.load(index, found)), I64)

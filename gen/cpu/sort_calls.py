@@ -38,5 +38,6 @@ def search(e: Emitter, s: Search) -> Val:
 
     count = e.offsets.first(e.offsets.known(s.count))
     if (condition := e.offsets.holds(s.where)) is not None:
-        count = e.w.value(f"select i1 {condition}, i64 {count}, i64 0")
+        index = e.w.text.index
+        count = e.w.value(f"select i1 {condition}, {index} {count}, {index} 0")
     return searched(e.w, s.memory.dtype, load, count, key, s.right)

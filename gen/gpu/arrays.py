@@ -138,7 +138,7 @@ class DeviceArray(Elsewhere):
     def _addressed(self, error: type[Exception]) -> None:
         """An error where an address means nothing to other libraries."""
         if not self.block.device.shares:
-            raise error(f"memory of {self.block.device.name} by OpenCL is read by np.asarray alone")
+            raise error(f"np.asarray alone reads the memory of {self.block.device.name}")
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self.block.device.place

@@ -12,7 +12,7 @@ import numpy as np
 from dlvm.base.elsewhere import Elsewhere, Lent
 from dlvm.base.errors import UserError
 from dlvm.gen.loops.status import WORDS, error_of
-from dlvm.gen.printed.opencl import DIALECTS
+from dlvm.gen.printed.languages import DIALECTS
 from dlvm.gen.program.coalesce import coalesce
 from dlvm.gen.program.control import to_program
 from dlvm.gen.program.memory import Arena, plan

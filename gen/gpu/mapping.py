@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from dlvm.base.errors import CompilerError
 from dlvm.gen.loops.statements import WARP, Barrier, Loop, LoopKernel, Where, statements
+from dlvm.gen.text.indices import index_of_word
 from dlvm.gen.text.sizes import Offsets
 from dlvm.ir import Dim
 
@@ -32,20 +33,20 @@ def is_warps(s: Loop) -> bool:
 
 
 def register(e: Emitter, name: str) -> str:
-    """A special register, as an i64."""
-    found = e.w.call("i32", f"{SPECIAL}.{name}")
-    return e.w.value(f"zext i32 {found} to i64")
+    """A special register, as an index."""
+    return index_of_word(e.w, e.w.call("i32", f"{SPECIAL}.{name}"))
 
 
 def blocks(e: Emitter, s: Loop, extent: str) -> None:
     """From the index of the block, in steps of the grid."""
     first, step = register(e, "ctaid.x"), register(e, "nctaid.x")
-    turns = e.w.value(f"sub i64 {extent}, {first}")
-    rounded = e.w.value(f"add i64 {turns}, {e.w.value(f'sub i64 {step}, 1')}")
-    count = e.w.value(f"sdiv i64 {rounded}, {step}")
+    type_ = e.w.text.index
+    turns = e.w.value(f"sub {type_} {extent}, {first}")
+    rounded = e.w.value(f"add {type_} {turns}, {e.w.value(f'sub {type_} {step}, 1')}")
+    count = e.w.value(f"sdiv {type_} {rounded}, {step}")
     with e.w.loop("0", count) as turn, e.offsets.scope(turn.head) as scope:
-        scaled = e.w.value(f"mul i64 {turn.index}, {step}", turn.head)
-        scope.names[s.var] = e.w.value(f"add i64 {first}, {scaled}", turn.head)
+        scaled = e.w.value(f"mul {type_} {turn.index}, {step}", turn.head)
+        scope.names[s.var] = e.w.value(f"add {type_} {first}, {scaled}", turn.head)
         e.body(s.body)
 
 
@@ -55,12 +56,13 @@ def lanes(e: Emitter, s: Loop, extent: str) -> None:
     Of a block of several warps the loop outside is over warps, and the one inside over lanes.
     """
     lane, count = register(e, "tid.x"), block_size(e.kernel)
+    type_ = e.w.text.index
     warps = is_warps(s)
     inside = not warps and count != WARP and s.extent == WARP and _is_of_warps(e.kernel)
     if warps:
-        lane = e.w.value(f"lshr i64 {lane}, 5")
+        lane = e.w.value(f"lshr {type_} {lane}, 5")
     elif inside:
-        lane = e.w.value(f"and i64 {lane}, {WARP - 1}")
+        lane = e.w.value(f"and {type_} {lane}, {WARP - 1}")
     with e.offsets.scope() as scope:
         scope.names[s.var] = lane
         if warps or inside or s.extent == count:
@@ -68,7 +70,7 @@ def lanes(e: Emitter, s: Loop, extent: str) -> None:
             return
         if any(isinstance(inner, Barrier) for inner in statements(s.body)):
             raise CompilerError(f"@{e.kernel.name}: a barrier that not all threads reach")
-        with e.w.when(e.w.value(f"icmp slt i64 {lane}, {extent}")):
+        with e.w.when(e.w.value(f"icmp slt {type_} {lane}, {extent}")):
             e.body(s.body)
 
 

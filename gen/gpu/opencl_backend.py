@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 import warnings
-from bisect import bisect_right, insort
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
@@ -20,14 +19,13 @@ from dlvm.gen.printed.dialect import spelt
 from dlvm.ir import Array
 
 from .device import DeviceCode, Ready
+from .numbered import Numbered
 
 INSTALL = "pip install 'dlvm-compiler[opencl]'"
 SOFTWARE = "install a driver, such as PoCL, which runs on the CPU: apt-get install pocl-opencl-icd"
 OPENCL = 4
 """A device of OpenCL, to DLPack."""
 EXACT = "-cl-fp32-correctly-rounded-divide-sqrt"
-APART = 256
-"""Bytes between the addresses of two buffers, and of which an address is a multiple."""
 
 
 class OpenCL:
@@ -48,10 +46,7 @@ class OpenCL:
         )
         self.options = ["-w", *([EXACT] if rounds else [])]
         self.doubles = bool(self.device.double_fp_config)
-        self._next = APART
-        self._starts: list[int] = []
-        self._held: dict[int, Any] = {}
-        self._lock = threading.RLock()
+        self.memory, self._lock = Numbered(), threading.Lock()
 
     def allocate(self, count: int) -> int:
         """A buffer of its own."""
@@ -60,41 +55,28 @@ class OpenCL:
             buffer = self.cl.Buffer(self.context, self.cl.mem_flags.READ_WRITE, size)
         except self.cl.MemoryError:
             raise MemoryError(f"{self.name} has no {count:,} bytes left") from None
-        with self._lock:
-            address = self._next
-            self._next += -(-size // APART) * APART + APART
-            self._held[address] = buffer
-            insort(self._starts, address)
-        return address
+        return self.memory.add(buffer, size)
 
     def free(self, address: int) -> None:
         """Gives memory back once all that was asked of it has ended."""
-        with self._lock:
-            del self._held[address]
-            del self._starts[bisect_right(self._starts, address) - 1]
-
-    def _at(self, address: int) -> tuple[Any, int]:
-        """The buffer in which an address lies, and how far."""
-        with self._lock:
-            start = self._starts[bisect_right(self._starts, address) - 1]
-            return self._held[start], address - start
+        self.memory.remove(address)
 
     def write(self, address: int, array: Array) -> None:
         """A copy to the device."""
         if array.nbytes:
-            buffer, offset = self._at(address)
+            buffer, offset = self.memory.at(address)
             self.cl.enqueue_copy(self.queue, buffer, array, dst_offset=offset)
 
     def read(self, address: int, array: Array) -> None:
         """A copy from the device, after all launches."""
         if array.nbytes:
-            buffer, offset = self._at(address)
+            buffer, offset = self.memory.at(address)
             self.cl.enqueue_copy(self.queue, array, buffer, src_offset=offset)
 
     def copy(self, target: int, source: int, count: int) -> None:
         """A copy on the device, in the order of launches."""
         if count:
-            (to, far), (of, near) = self._at(target), self._at(source)
+            (to, far), (of, near) = self.memory.at(target), self.memory.at(source)
             given = {"byte_count": count, "src_offset": near, "dst_offset": far}
             self.cl.enqueue_copy(self.queue, to, of, **given)
 
@@ -114,7 +96,7 @@ class OpenCL:
             self.cl.enqueue_nd_range_kernel(self.queue, kernel, *groups)
 
     def _given(self, address: int) -> tuple[Any, Any]:
-        buffer, offset = self._at(address)
+        buffer, offset = self.memory.at(address)
         return buffer, np.uint64(offset)
 
     def _kernel(self, code: DeviceCode, name: str) -> Any:

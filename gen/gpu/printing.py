@@ -7,7 +7,7 @@ exchange lies in shared arrays, with the barriers that the loops state.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from dlvm.base.errors import CompilerError, Origin, UserError
 from dlvm.gen.loops.statements import (
@@ -18,12 +18,15 @@ from dlvm.gen.loops.statements import (
     Multiply,
     Product,
     Sort,
+    Store,
+    accesses,
     statements,
 )
 from dlvm.gen.printed.dialect import Dialect, spelt
+from dlvm.gen.printed.expressions import Missing
+from dlvm.gen.printed.languages import DIALECTS
 from dlvm.gen.printed.module import PrintedText
-from dlvm.gen.printed.opencl import DIALECTS
-from dlvm.gen.printed.writer import PrintedWriter
+from dlvm.gen.printed.writer import Pointer, PrintedWriter
 from dlvm.gen.program.promises import Promises
 from dlvm.gen.program.steps import Program
 from dlvm.gen.text.lanes import stored_type
@@ -32,6 +35,9 @@ from dlvm.target import Target
 
 from .mapping import block_size
 from .nvptx import GpuEmitter
+
+FIRST = 2
+"""The number of the first buffer of a kernel, after those of the status and of sizes."""
 
 
 def module_of(target: Target) -> PrintedText:
@@ -44,18 +50,62 @@ def print_kernel(kernel: LoopKernel, target: Target, known: Promises | None = No
     if any(isinstance(s, Product | Multiply) for s in statements(kernel.body)):
         raise CompilerError(f"@{kernel.name}: a product that no lanes compute")
     text = module_of(target)
-    w, d = PrintedWriter(text), text.dialect
-    _PrintedEmitter(w, kernel, target, known).whole()
-    typed = [(stored_type(b.dtype), b.name) for b in kernel.buffers] + [("i64", "status")]
-    given = [d.buffer.format(name=spelt(name)) for _, name in typed]
-    sizes = [d.size.format(name=spelt(f"s.{s}")) for s in kernel.symbols]
-    parameters = ", ".join([*given[:-1], *sizes, given[-1]])
-    name, lanes = spelt(kernel.name), block_size(kernel)
-    head = d.kernel.format(name=name, lanes=lanes, parameters=parameters)
-    places = [d.place.format(T=w.say.type(t), name=spelt(x)) for t, x in typed]
-    first = "\n".join(f"  {line}" for line in (*places, *text.arrays))
-    text.functions[kernel.name] = f"{head}\n{first}\n{w.body()}\n}}"
+    w = PrintedWriter(text)
+    try:
+        text.functions[kernel.name] = _whole(w, kernel, target, known)
+    except Missing as error:
+        remedy = "leave the target out, and the function runs on the CPU"
+        raise _refused(str(error), kernel.origin, remedy) from None
     return text
+
+
+def _whole(w: PrintedWriter, kernel: LoopKernel, target: Target, known: Promises | None) -> str:
+    """The kernel with its head, and what is declared before it."""
+    d, name, given = w.dialect, spelt(kernel.name), _given(w, kernel)
+    for buffer in given:
+        w.pointers[f"%{buffer.name}"] = buffer.pointer
+    _PrintedEmitter(w, kernel, target, known).whole()
+    symbols, arrays = [spelt(f"s.{s}") for s in kernel.symbols], w.text.arrays
+    parameters = [d.buffer.format(name=spelt(b.name)) for b in given]
+    parameters[-1:-1] = [d.size.format(name=s) for s in symbols]
+    told = {"name": name, "lanes": block_size(kernel), "parameters": ", ".join(parameters)}
+    outside = [line for b in given if (line := b.declared)] + (arrays if d.outside else [])
+    inside = [b.place for b in given] + [d.extent.format(kernel=name, name=s) for s in symbols]
+    inside = [line for line in inside if line] + ([] if d.outside else arrays)
+    first = "\n".join(f"  {line}" for line in inside)
+    return "\n".join([*outside, d.kernel.format(**told), first, w.body(), "}"])
+
+
+@dataclass(frozen=True)
+class _Given:
+    """A buffer of a kernel, as its text declares it."""
+
+    name: str
+    pointer: Pointer
+    declared: str
+    place: str
+
+
+def _given(w: PrintedWriter, kernel: LoopKernel) -> list[_Given]:
+    """The buffers of a kernel, and the status last."""
+    stored = {x.memory.name for x in accesses(kernel.body) if isinstance(x, Store)}
+    typed = [
+        (b.name, stored_type(b.dtype), "written" if b.name in stored else "read")
+        for b in kernel.buffers
+    ]
+    return [
+        _buffer(w, spelt(kernel.name), i, *each)
+        for i, each in enumerate([*typed, ("status", "i64", "status")])
+    ]
+
+
+def _buffer(w: PrintedWriter, kernel: str, i: int, name: str, type_: str, where: str) -> _Given:
+    d, told = w.dialect, {"kernel": kernel, "name": spelt(name), "n": i + FIRST}
+    told["T"] = d.held.get(f"{type_}.{where}") or w.say.type(type_)
+    array = "status" if where == "status" else d.called.format(**told)
+    pointer = Pointer(array, d.first.format(**told), where)
+    declared = "" if where == "status" else d.outside.format(**told)
+    return _Given(name, pointer, declared, d.place.format(**told))
 
 
 class _PrintedEmitter(GpuEmitter):
@@ -84,7 +134,7 @@ def refuse_absent(module: Module, program: Program, target: Target) -> None:
     for op in (op for fn in module.functions for op in fn.walk()):
         for type_ in op.result_types:
             reason = dialect.absent.get(type_.dtype.name)
-            if reason is not None:
+            if reason is not None and type_.shape:
                 raise _refused(f"{op.name} of {type_}: {reason}", op.origin, _other(dialect))
     for kernel in program.kernels():
         if any(isinstance(s, Sort) for s in statements(kernel.body)):

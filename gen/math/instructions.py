@@ -14,7 +14,6 @@ from dlvm.gen.text.lanes import (
     Lanes,
     Val,
     llvm_type,
-    multiply_add,
     number,
     splat_text,
     suffix,
@@ -25,6 +24,7 @@ from dlvm.ir import BF16, BOOL, F16, F32, F64, DType
 
 from . import functions as math
 from . import remainder
+from .foreign import foreign, sum_of_product
 
 ROUNDINGS = {
     "sqrt": "sqrt",
@@ -42,6 +42,7 @@ class LlvmScalars:
 
     def __init__(self, w: FunctionWriter) -> None:
         self.w = w
+        self.casts: dict[str, Val] = {}  # what results of casts were
 
     def word(self, word: str, dtype: DType, xs: Sequence[Val]) -> Val:
         """The result of a word, of the given element type."""
@@ -49,13 +50,15 @@ class LlvmScalars:
         match word:
             case "cast":
                 text = self.cast(xs[0], dtype)
+                self.casts[text] = xs[0]
             case "reinterpret":
                 text = self._reinterpreted(xs[0], dtype)
             case "select":
                 text = self._do("select", *xs)
             case "fma":
-                x, y, z = xs
-                text = multiply_add(self.w, llvm_type(x.dtype), lanes, x.text, y.text, z.text)
+                text = sum_of_product(self.w, *xs)
+            case _ if (found := foreign(self.w, word, xs, self.casts)) is not None:
+                text = found
             case _ if len(xs) == 1:
                 text = self._unary(word, xs[0])
             case _:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 
+from dlvm.gen.text.indices import index_of_word
 from dlvm.gen.text.lanes import Lanes
-from dlvm.gen.text.module import FunctionWriter
+from dlvm.gen.text.module import Carry, FunctionWriter
 from dlvm.ir import F64
 
 SCALE = 2.0**1000
@@ -24,7 +25,9 @@ def fmod(v: Lanes, x: str, y: str) -> str:
     short = "f32" if v.f32 else "f64"
     name = f"dlvm.fmod.v{v.lanes}{short}"
     if name not in v.w.text.functions:
-        v.w.text.functions[name] = _function(v.w.another(), name, v)
+        by_bits = v.f32 and not v.w.text.has_doubles
+        made = _function_of_bits if by_bits else _function
+        v.w.text.functions[name] = made(v.w.another(), name, v)
     return v.w.value(f"call {v.type} @{name}({v.type} {x}, {v.type} {y})")
 
 
@@ -46,6 +49,42 @@ def _function(w: FunctionWriter, name: str, like: Lanes) -> str:
     left = v.copysign(left, "%x")
     header = f"internal {v.type} @{name}({v.type} %x, {v.type} %y)"
     return w.function(header, last=f"ret {v.type} {left}")
+
+
+def _function_of_bits(w: FunctionWriter, name: str, like: Lanes) -> str:
+    """The function of f32 by integers: eight bits of the quotient at a time."""
+    v = Lanes(w, like.dtype, 1)
+    x, y = (v.bits(v.call("fabs", f"%{p}")) for p in "xy")
+    proper = w.value(f"icmp ne i32 {y}, 0")
+    (x_power, x_whole), (y_power, y_whole) = _parts(v, x), _parts(v, v.select_whole(proper, y, "1"))
+    ahead = w.value(f"icmp ugt i32 {x_power}, {y_power}")
+    more = v.select_whole(ahead, v.whole_do("sub", x_power, y_power), "0")
+    rest = Carry("i32", v.whole_do("urem", x_whole, y_whole))
+    with w.loop("0", index_of_word(w, v.whole_do("lshr", more, "3")), 1, [rest]):
+        rest.next = v.whole_do("urem", v.whole_do("shl", rest.now, "8"), y_whole)
+    last = v.whole_do("shl", rest.now, v.whole_do("and", more, "7"))
+    whole = w.value(f"uitofp i32 {v.whole_do('urem', last, y_whole)} to float")
+    power = v.whole_do("sub", y_power, str(v.bias + v.mantissa))
+    half = v.whole_do("ashr", power, "1")
+    left = v.mul(v.mul(whole, v.power_of_two(half)), v.power_of_two(v.whole_do("sub", power, half)))
+    less = w.value(f"icmp ult i32 {x}, {y}")
+    left = v.select(less, v.float(x), left)
+    infinity = v.bits(v.number(math.inf))
+    finite = w.value(f"icmp ult i32 {x}, {infinity}")
+    number = w.value(f"icmp ule i32 {y}, {infinity}")
+    defined = v.both(proper, v.both(finite, number))
+    found = v.copysign(v.select(defined, left, v.number(math.nan)), "%x")
+    header = f"internal float @{name}(float %x, float %y)"
+    return w.function(header, last=f"ret float {found}")
+
+
+def _parts(v: Lanes, bits: str) -> tuple[str, str]:
+    """The power, and the whole number times which it is the number of these bits."""
+    power = v.whole_do("lshr", bits, str(v.mantissa))
+    normal = v.w.value(f"icmp ne i32 {power}, 0")
+    whole = v.whole_do("and", bits, str((1 << v.mantissa) - 1))
+    whole = v.select_whole(normal, v.whole_do("or", whole, str(1 << v.mantissa)), whole)
+    return v.select_whole(normal, power, "1"), whole
 
 
 def _without_overflow(v: Lanes, x: str, y: str) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from dlvm.gen.text.indices import index_of_word
 from dlvm.gen.text.lanes import Lanes, number
 from dlvm.gen.text.module import Carry, FunctionWriter
 from dlvm.ir import F64
@@ -18,6 +19,8 @@ from dlvm.ir import F64
 from .coefficients import COS, HALF_PI, HALF_PI_PARTS, SIN, TWO_OVER_PI
 
 SCALE = 200  # of the pieces of 2/pi
+TWO_OVER_PI_BYTES = bytes.fromhex("a2f9836e4e441529fc2757d1f534ddc0db6295993c439041")
+"""2/pi as a fraction."""
 LONG_REDUCTION_FROM = {32: 2.0**15, 64: 2.0**28}  # from here on pi/2 in three parts is too short
 
 
@@ -109,12 +112,60 @@ def _packed(v: Lanes, types: Sequence[str], parts: Sequence[str]) -> str:
 
 
 def _far(v: Lanes, x: str) -> tuple[str, str, str]:
-    """The same of large arguments, by a function in f64."""
+    """The same of large arguments, by a function in f64 where there is one."""
+    if v.f32 and not v.w.text.has_doubles:
+        return _of_bits(v, x)
     wide = Lanes(v.w, F64, v.lanes)
     row = _row([wide.type] * 3)
     found = _call(v, wide, row, x)
     q, r, low = (v.w.value(f"extractvalue {row} {found}, {i}") for i in range(3))
     return (v.saturated(q), *v.narrowed(r, low))
+
+
+def _of_bits(v: Lanes, x: str) -> tuple[str, str, str]:
+    """The same of an f32 by integers, from 96 bits of 2/pi (Payne and Hanek 1983)."""
+    bits = v.bits(x)
+    small = v.whole_do("or", v.whole_do("and", bits, "8388607"), "8388608")
+    whole = v.whole_do("shl", small, v.whole_do("and", v.whole_do("lshr", bits, "23"), "7"))
+    at = v.whole_do("and", v.whole_do("lshr", bits, "26"), "15")
+    high, middle, low = (_word(v, v.whole_do("add", at, str(n)), whole) for n in (0, 4, 8))
+
+    def do(op: str, a: str, b: str) -> str:
+        return v.w.value(f"{op} i64 {a}, {b}")
+
+    turns = do("or", do("shl", high, "32"), do("lshr", low, "32"))
+    turns = do("add", turns, middle)
+    n = do("lshr", do("add", turns, str(1 << 61)), "62")
+    rest = do("sub", turns, do("shl", n, "62"))
+    first = v.w.value(f"sitofp i64 {rest} to float")
+    back = v.w.call("i64", "llvm.fptosi.sat.i64.f32", ("float", first))
+    second = v.w.value(f"sitofp i64 {do('sub', rest, back)} to float")
+    first, second = (v.mul(part, v.number(2.0**-62)) for part in (first, second))
+    r, lost = v.two_product(first, v.number(HALF_PI[32].high))
+    lost = v.add(lost, v.mul(first, v.number(HALF_PI[32].low)))
+    lost = v.add(lost, v.mul(second, v.number(HALF_PI[32].high)))
+    return _signed(v, x, v.w.value(f"trunc i64 {n} to i32"), r, lost)
+
+
+def _signed(v: Lanes, x: str, q: str, r: str, low: str) -> tuple[str, str, str]:
+    """The parts for -x where x is negative; of what is not finite, no number."""
+    negative = v.is_("olt", x, v.number(0.0))
+    finite = v.is_("olt", v.call("fabs", x), v.number(math.inf))
+    r = v.select(finite, v.select(negative, v.neg(r), r), v.number(math.nan))
+    q = v.select_whole(negative, v.whole_do("sub", v.whole(0), q), q)
+    return q, r, v.select(negative, v.neg(low), low)
+
+
+def _word(v: Lanes, index: str, whole: str) -> str:
+    """The product of 32 bits with those of 2/pi that start at a byte."""
+    table, digits = "dlvm.bits_of_two_over_pi", bytes(3) + TWO_OVER_PI_BYTES
+    words = [int.from_bytes(digits[i : i + 4], "big") for i in range(len(TWO_OVER_PI_BYTES))]
+    items = ", ".join(f"i32 {word}" for word in words)
+    v.w.text.constant(table, f"[{len(words)} x i32]", f"[{items}]", "internal")
+    place = v.w.step("i32", f"@{table}", index_of_word(v.w, index))
+    both = (v.w.load("i32", place), whole)
+    a, b = (v.w.value(f"zext i32 {each} to i64") for each in both)
+    return v.w.value(f"mul i64 {a}, {b}")
 
 
 def _less(v: Lanes, x: str, whole: str) -> tuple[str, str]:

@@ -2,7 +2,9 @@
 
 Integers are bits, printed as unsigned, whose sums wrap in every language; what is signed says so in
 its expression. Another language of the C family, with blocks, lanes, shared arrays and barriers, is
-one more table. This file knows what a table holds, and no language.
+one more table. Where a language has no pointers, a buffer is an array with the index of its first
+element; where it has no short elements or long integers in memory, loads and stores have forms as
+instructions have. This file knows what a table holds, and no language.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .instruction import fields
 
@@ -31,6 +33,12 @@ class Dialect:
     operand, ``{S}`` the signed twin of the first and ``{U}`` that of the result. A form for a first
     operand of one type has that type behind its word: ``fpext.half``. Statements are templates as
     well, with the names that their descriptions give.
+
+    A form for a first operand and a result of two types has both behind its word, as in
+    ``zext.i1.i64``, and one for operands that are the same value ``same``: ``fcmp.oeq.same.float``.
+    A load or a store of an element has a form by its type and where it lies ("read" or "written"
+    for buffers that a kernel only reads and others, "status" for the status), as in
+    ``store.i8.written``; ``{a}`` is the array, ``{i}`` the index and ``{x}`` what is stored.
     """
 
     name: str
@@ -42,7 +50,7 @@ class Dialect:
     signed: Mapping[str, str]
     """The signed integer types of a size."""
     absent: Mapping[str, str]
-    """Why elements of a type, by its name in dlvm, cannot be: for messages."""
+    """Why arrays of a type, by its name in dlvm, cannot be: for messages."""
     instead: str
     """The types to compute in where one is absent: for messages."""
     forms: Mapping[str, str]
@@ -82,7 +90,30 @@ class Dialect:
     size: str
     """A size among them: ``{name}``."""
     place: str
-    """The first line about a buffer: ``{T}``, ``{name}``."""
+    """The first line about a buffer: ``{T}``, ``{name}`` and ``{kernel}``."""
+    extent: str = ""
+    """The first line about a size: ``{name}`` and ``{kernel}``."""
+    outside: str = ""
+    """What declares a buffer before a kernel, where parameters cannot: ``{T}``, ``{n}`` is its
+    number, ``{name}`` and ``{kernel}``. Shared arrays are then declared there as well."""
+    called: str = "{name}"
+    """What the array of a buffer is called: ``{name}`` and ``{kernel}``."""
+    first: str = "0"
+    """The index of its first element: ``{name}``."""
+    held: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The types of elements of buffers, where these are others than those of values, by the type
+    and where the element lies, as in ``i8.written``."""
+    helpers: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Functions by their names, of which a text has those that it calls."""
+    index: str = "i64"
+    """The type of LLVM that indices have."""
+    fuses: bool = True
+    """Whether the language promises to round ``x*y + z`` once."""
+    has_doubles: bool = True
+    """Whether f64 is a type of the language; else numbers of f64 are their bits, in two words, and
+    arrays of them ``absent``."""
+    may_fuse: bool = False
+    """Whether sums of products round each step once or twice, as the device likes."""
 
     def type(self, llvm: str) -> str | None:
         """The type for one of LLVM, None where there is none."""
@@ -103,10 +134,14 @@ class Dialect:
             bits = 0 if x == "zeroinitializer" else int(x.removeprefix("0xH"), 16)
             return self.constants[llvm].format(x=bits)
         whole = 0 if x == "zeroinitializer" else int(x)
-        return self.constants[llvm].format(x=whole % (1 << int(llvm[1:])))
+        whole %= 1 << int(llvm[1:])
+        return self.constants[llvm].format(x=whole, low=whole & 0xFFFFFFFF, high=whole >> 32)
 
     def _float(self, llvm: str, x: str) -> str:
         bits = 0 if x == "zeroinitializer" else int(x, 16)
+        if llvm == "double" and not self.has_doubles:
+            low, high = bits & 0xFFFFFFFF, bits >> 32
+            return self.constants[llvm].format(low=low, high=high)
         value = struct.unpack("<d", struct.pack("<Q", bits))[0]
         type_ = self.types[llvm]
         if math.isinf(value):
@@ -118,13 +153,3 @@ class Dialect:
         digits = digits.rstrip("0") if "." in digits else digits
         text = self.constants[llvm].format(x=f"{digits.removesuffix('.')}p{power}")
         return f"({text})" if text.startswith("-") else text
-
-
-DIALECTS: dict[str, Dialect] = {}
-"""By the name of their targets."""
-
-
-def register(dialect: Dialect) -> Dialect:
-    """Add a language."""
-    DIALECTS[dialect.name] = dialect
-    return dialect

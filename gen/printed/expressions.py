@@ -5,10 +5,16 @@ from __future__ import annotations
 import re
 
 from dlvm.base.errors import CompilerError
+from dlvm.gen.text.access import SHORT
 
 from .dialect import spelt
 from .instruction import Instruction, fields
 from .module import PrintedText
+
+
+class Missing(CompilerError):
+    """What a language has not, in its own words."""
+
 
 OF_ONE_TYPE = re.compile(r"(\.(f16|f32|f64|i\d+))+$")
 """The types behind the name of an intrinsic."""
@@ -24,7 +30,7 @@ class Expressions:
         """A type as the language has it."""
         found = self.dialect.type(llvm)
         if found is None:
-            raise CompilerError(f"{self.dialect.language} has no type for {llvm}")
+            raise Missing(f"{self.dialect.language} has no {SHORT.get(llvm, llvm)}")
         if llvm.startswith("{") and llvm not in self.text.declarations:
             d = self.dialect
             parts = [
@@ -53,11 +59,12 @@ class Expressions:
         if i.word.startswith("@") and i.word[1:] in self.text.functions:
             return f"{spelt(i.word)}({', '.join(xs)})"
         first = i.operands[0][0] if i.operands else ""
+        result = "" if i.type == "void" else self.type(i.type)
         form = self._form(i, first)
         signed = self.dialect.signed
         return form.format(
             *xs,
-            T="" if i.type == "void" else self.type(i.type),
+            T=result,
             F=self.type(first) if first else "",
             S=signed.get(first, ""),
             U=signed.get(i.type, ""),
@@ -65,10 +72,23 @@ class Expressions:
 
     def _form(self, i: Instruction, first: str) -> str:
         forms, word = self.dialect.forms, OF_ONE_TYPE.sub("", i.word)
-        found = forms.get(f"{word}.{first}", forms.get(word))
+        xs, names = [x for _, x in i.operands], [f"{word}.{first}.{i.type}", f"{word}.{first}"]
+        if len(xs) == 2 and xs[0] == xs[1]:
+            names.insert(0, f"{word}.same.{first}")
+        found = next((forms[n] for n in (*names, word) if n in forms), None)
         if found is None:
-            raise CompilerError(f"{self.dialect.language} has no form for {i.word} of {first}")
+            name, type_ = word.removeprefix("@dlvm."), SHORT.get(first, first)
+            raise Missing(f"{self.dialect.language} has no {name} of {type_}")
         return found
+
+    def element(self, a: str, i: str, type_: str, where: str) -> str:
+        """An element of an array, as a value."""
+        return self.dialect.forms.get(f"load.{type_}.{where}", "{a}[{i}]").format(a=a, i=i)
+
+    def stored(self, a: str, i: str, type_: str, where: str, x: str) -> str:
+        """What stores a value as an element of an array."""
+        form = self.dialect.forms.get(f"store.{type_}.{where}", "{a}[{i}] = {x};")
+        return form.format(a=a, i=i, x=x)
 
     def blank(self, record: str) -> str:
         """A record of zeros."""

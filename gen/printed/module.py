@@ -16,7 +16,8 @@ class PrintedText(Text):
     """A module in a language; its pieces are those of a module of LLVM."""
 
     def __init__(self, dialect: Dialect) -> None:
-        super().__init__("")
+        super().__init__("", fma=dialect.fuses, may_fuse=dialect.may_fuse, index=dialect.index)
+        self.has_doubles = dialect.has_doubles
         self.dialect = dialect
         self.arrays: list[str] = []
         """The shared arrays of a kernel, which are declared at its head."""
@@ -34,6 +35,8 @@ class PrintedText(Text):
         count, element = counted(type_)
         items = (x.strip().rpartition(" ")[2] for x in value.strip("[]").split(","))
         d = self.dialect
+        if element not in d.types:
+            raise CompilerError(f"{d.language} has no type for the table {name} of {element}")
         self.globals[name] = d.table.format(
             T=d.types[element],
             name=spelt(name),
@@ -45,7 +48,16 @@ class PrintedText(Text):
     def __str__(self) -> str:
         pieces = (self.declarations, self.globals, self.functions)
         body = "\n\n".join("\n".join(piece.values()) for piece in pieces if piece)
-        return f"{self.dialect.head}\n\n{body}\n"
+        head = "\n".join(x for x in (self.dialect.head, *self._helpers(body)) if x)
+        return f"{head}\n\n{body}\n"
+
+    def _helpers(self, body: str) -> list[str]:
+        """The functions that are called, each after those that it calls."""
+        found: list[str] = []
+        for name, text in self.dialect.helpers.items():
+            if f"{name}(" in body or any(f"{name}(" in other for other in found):
+                found.insert(0, text)
+        return found
 
 
 def counted(type_: str) -> tuple[int, str]:

@@ -31,6 +31,8 @@ class Pointer:
 
     array: str
     index: str = "0"
+    where: str = ""
+    """For an element of a buffer, whether the kernel writes to it: see ``Dialect``."""
 
 
 class PrintedWriter(FunctionWriter):
@@ -90,26 +92,28 @@ class PrintedWriter(FunctionWriter):
     ) -> str:
         """An element further on: an index, which is printed where it is a sum."""
         base, name = self.pointer(pointer), f"%{self.name()}"
-        far = self.say.operand("i64", str(index))
+        far = self.say.operand(self.text.index, str(index))
         if base.index != "0":
-            line = self.say.let("i64", name, f"{base.index} + {far}")
+            line = self.say.let(self.text.index, name, f"{base.index} + {far}")
             (self.lines if into is None else into).append(line)
             far = spelt(name)
-        self.pointers[name] = Pointer(base.array, far)
+        self.pointers[name] = Pointer(base.array, far, base.where)
         return name
 
     def access(self, access: MemoryAccess, into: Lines | None = None, name: str = "") -> str:
         """An element that is read or written."""
         self.accesses += 1
         place = self.pointer(access.pointer)
-        element = f"{place.array}[{place.index}]"
+        where = place.array, place.index, access.element, place.where
         if access.lanes > 1 or access.kind not in (Kind.LOAD, Kind.STORE):
             raise CompilerError(f"{self.dialect.language} has no {access}")
         if access.writes:
-            self.lines.append(f"{element} = {self.say.operand(access.element, str(access.value))};")
+            x = self.say.operand(access.element, str(access.value))
+            self.lines.append(self.say.stored(*where, x))
             return name
         name = name or f"%{self.name()}"
-        (self.lines if into is None else into).append(self.say.let(access.element, name, element))
+        line = self.say.let(access.element, name, self.say.element(*where))
+        (self.lines if into is None else into).append(line)
         return name
 
     def array(self, type_: str, alignment: int = 64) -> str:
@@ -155,20 +159,20 @@ class PrintedWriter(FunctionWriter):
         self, start: str, stop: str, step: int | str = 1, carried: Sequence[Carry] = ()
     ) -> Generator[Iteration]:
         """A loop that counts; carried values are variables before it."""
-        index = f"%{self.name('i')}"
+        index, type_ = f"%{self.name('i')}", self.text.index
         head: Lines = []
         for c in carried:
             c.now = c.next = f"%{self.name('c')}"
             self.lines.append(self.say.variable(c.type, c.now, self.say.operand(c.type, c.start)))
         names = [c.now for c in carried]
-        below = self.say.expression(read(f"icmp slt i64 {index}, {stop}"))
+        below = self.say.expression(read(f"icmp slt {type_} {index}, {stop}"))
         self.lines.append(
             self.dialect.count.format(
-                T=self.say.type("i64"),
+                T=self.say.type(type_),
                 i=spelt(index),
-                start=self.say.operand("i64", start),
+                start=self.say.operand(type_, start),
                 below=below,
-                step=self.say.operand("i64", str(step)),
+                step=self.say.operand(type_, str(step)),
             )
         )
         self.lines.append(head)

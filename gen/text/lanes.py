@@ -210,8 +210,7 @@ class Lanes:
         """Whether it holds in any lane, as one bit."""
         if self.lanes == 1:
             return condition
-        name = f"llvm.vector.reduce.or.v{self.lanes}i1"
-        return self.w.call("i1", name, (self.truth, condition))
+        return self.w.call("i1", f"llvm.vector.reduce.or.v{self.lanes}i1", (self.truth, condition))
 
     def is_odd(self, n: str) -> str:
         """Whether the last bit is set."""
@@ -229,8 +228,8 @@ class Lanes:
 
     def widened(self, x: str) -> str:
         """The same numbers as f64."""
-        wide = vector("double", self.lanes)
-        return self.w.value(f"fpext {self.type} {x} to {wide}") if self.f32 else x
+        to = vector("double", self.lanes)
+        return self.w.value(f"fpext {self.type} {x} to {to}") if self.f32 else x
 
     def narrowed(self, x: str, low: str) -> tuple[str, str]:
         """A sum of two f64 as one of two numbers of this type."""
@@ -243,6 +242,8 @@ class Lanes:
 
     def in_f64(self, function: Callable[[Lanes, str], str], x: str) -> str:
         """A function computed in f64, its result rounded."""
+        if self.f32 and not self.w.text.has_doubles:
+            return self.w.call(self.type, f"dlvm.{function.__name__.strip('_')}", (self.type, x))
         found = function(Lanes(self.w, F64, self.lanes), self.widened(x))
         return self.narrowed(found, found)[0] if self.f32 else found
 
@@ -321,8 +322,7 @@ class Lanes:
 
     def _high(self, bits: str) -> str:
         """The float whose low half of the bits is cleared."""
-        cleared = self.whole(-(2 << self.mantissa // 2))
-        return self.float(self.whole_do("and", bits, cleared))
+        return self.float(self.whole_do("and", bits, self.whole(-(2 << self.mantissa // 2))))
 
     def cancelled(self, x: str, y: str, z: str) -> str:
         """x*y + z, exactly, where z is within a factor of two of -x*y and the result has room.

@@ -84,6 +84,12 @@ class Text:
     """Whether the processor computes f64."""
     fma: bool = True
     """Whether the processor multiplies and adds with one rounding; else nothing asks for that."""
+    index: str = "i64"
+    """The type of indices, whatever the type of the numbers that they are made of."""
+    has_doubles: bool = True
+    """Whether there is f64 at all, be it by functions of a library."""
+    may_fuse: bool = False
+    """Whether the steps of a sum of products may be rounded once or twice each."""
     declarations: dict[str, str] = field(default_factory=dict[str, str])
     globals: dict[str, str] = field(default_factory=dict[str, str])
     functions: dict[str, str] = field(default_factory=dict[str, str])

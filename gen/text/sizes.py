@@ -1,4 +1,4 @@
-"""Sizes and indices as i64 instructions, each as far outside of the loops as its symbols allow.
+"""Sizes and indices as integer instructions, each as far outside of the loops as its symbols allow.
 
 LLVM runs no pass here that would move code out of loops, so a polynomial is summed from the
 outermost loop inwards and each part is written at the head of the scope where it is known. In a
@@ -73,7 +73,7 @@ class Offsets:
     """Writes indices; ``defined`` are other names for some."""
 
     def __init__(self, w: FunctionWriter) -> None:
-        self.w = w
+        self.w, self.type = w, w.text.index
         self.scopes = [Scope(w.head)]
         self.defined: dict[str, Dim] = {}
         self.vector: Vector | None = None
@@ -143,7 +143,7 @@ class Offsets:
         total = self.index(outer) if outer != 0 else ""
         for mono, k in (term for term, at in parts if at == depth):
             term = self._term(mono, k, into)
-            total = self.w.value(f"add nsw i64 {total}, {term}", into) if total else term
+            total = self.w.value(f"add nsw {self.type} {total}, {term}", into) if total else term
         scope.values[d] = total
         return total
 
@@ -174,7 +174,11 @@ class Offsets:
         for atom, power in mono:
             for _ in range(power):
                 factor = self._atom(atom)
-                total = self.w.value(f"mul nsw i64 {total}, {factor}", into) if total else factor
+                total = (
+                    self.w.value(f"mul nsw {self.type} {total}, {factor}", into)
+                    if total
+                    else factor
+                )
         return total
 
     def _atom(self, atom: Atom) -> str:
@@ -190,14 +194,14 @@ class Offsets:
         """A rest of an open size is what its quotient leaves, which is mostly wanted as well."""
         a, b = self.index(call.lhs), self.index(call.rhs)
         if call.function != "mod" or isinstance(call.rhs, int):
-            return divided(self.w, call, a, b, "i64", 1, into)
+            return divided(self.w, call, a, b, self.type, 1, into)
         quotient = self.index(floordiv(call.lhs, call.rhs))
-        times = self.w.value(f"mul nsw i64 {quotient}, {b}", into)
-        rest = self.w.value(f"sub nsw i64 {a}, {times}", into)
+        times = self.w.value(f"mul nsw {self.type} {quotient}, {b}", into)
+        rest = self.w.value(f"sub nsw {self.type} {a}, {times}", into)
         if at_least(call.rhs, 1):
             return rest
-        none = self.w.value(f"icmp eq i64 {b}, 0", into)
-        return self.w.value(f"select i1 {none}, i64 0, i64 {rest}", into)
+        none = self.w.value(f"icmp eq {self.type} {b}, 0", into)
+        return self.w.value(f"select i1 {none}, {self.type} 0, {self.type} {rest}", into)
 
     # -- one value for each lane -----------------------------------------------------------
 
@@ -297,8 +301,8 @@ class Offsets:
 
     def _all(self, where: tuple[Dim, ...], found: str | None, least: str) -> str | None:
         lanes = 1 if self.vector is None else self.vector.lanes
-        truth, wide = vector("i1", lanes), vector("i64", lanes)
-        zero = splat_text(self.w, "i64", least, lanes)
+        truth, wide = vector("i1", lanes), vector(self.type, lanes)
+        zero = splat_text(self.w, self.type, least, lanes)
         for d in map(self.known, where):
             one = self.w.value(f"icmp sge {wide} {self.each(d)}, {zero}")
             found = one if found is None else self.w.value(f"and {truth} {found}, {one}")
@@ -316,7 +320,7 @@ class _Division:
         return self.w.value(f"{op} {self.type} {a}, {b}", self.into)
 
     def constant(self, n: int) -> str:
-        return splat_text(self.w, "i64", str(n), self.lanes)
+        return splat_text(self.w, self.w.text.index, str(n), self.lanes)
 
     def select(self, condition: str, x: str, y: str) -> str:
         line = f"select {self.truth} {condition}, {self.type} {x}, {self.type} {y}"

@@ -8,7 +8,8 @@ import pytest
 import dlvm
 from dlvm.base.errors import CompilerError, UserError
 from dlvm.gen.printed.instruction import Instruction, read
-from dlvm.gen.printed.opencl import DIALECTS, OPENCL
+from dlvm.gen.printed.languages import DIALECTS
+from dlvm.gen.printed.opencl import OPENCL
 
 X = np.ones((4, 40), "f4")
 

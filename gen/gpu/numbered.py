@@ -1,0 +1,47 @@
+"""Addresses for memory that has none: numbers that no other buffer of the device has.
+
+A kernel then gets a buffer and how far in it an address lies.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right, insort
+from typing import Any
+
+APART = 256
+"""Bytes between the addresses of two buffers, and of which an address is a multiple."""
+
+
+class Numbered:
+    """The buffers of a device by their addresses."""
+
+    def __init__(self) -> None:
+        self._next = APART
+        self._starts: list[int] = []
+        self._held: dict[int, Any] = {}
+        self._lock = threading.RLock()
+
+    def add(self, buffer: Any, size: int) -> int:
+        """The address that a buffer has from now on."""
+        with self._lock:
+            address = self._next
+            self._next += -(-size // APART) * APART + APART
+            self._held[address] = buffer
+            insort(self._starts, address)
+        return address
+
+    def remove(self, address: int) -> None:
+        """Forgets a buffer."""
+        with self._lock:
+            del self._held[address]
+            del self._starts[bisect_right(self._starts, address) - 1]
+
+    def at(self, address: int) -> tuple[Any, int]:
+        """The buffer in which an address lies, and how far."""
+        with self._lock:
+            start = self._starts[bisect_right(self._starts, address) - 1]
+            return self._held[start], address - start
+
+    def __len__(self) -> int:
+        return len(self._held)
