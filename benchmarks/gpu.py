@@ -30,7 +30,7 @@ from dlvm.gen.gpu.emulator.device import EmulatedDevice
 from dlvm.target import PTX_VERSIONS
 from dlvm.targets import named
 
-from .gpu_kinds import KINDS, LARGE, Large, gelu, layer_norm, loss, softmax
+from .gpu_kinds import KINDS, LARGE, LOOPS, Large, gelu, layer_norm, loss, softmax
 from .silicon.played.theirs import THEIRS
 
 Case = tuple[str, Callable[[], dict[str, Any]]]
@@ -257,7 +257,7 @@ def large(bench: Bench) -> Iterator[Case]:
             found |= {"torch_ms": theirs, "times_of_torch": milliseconds / theirs}
         return found
 
-    for name, case in LARGE.items():
+    for name, case in (LARGE | LOOPS).items():
         yield name, functools.partial(run, name, case)
 
 

@@ -147,8 +147,8 @@ LARGE = {
         ((9, 9), (9, 2)),
         tolerance=1e-4,
     ),
-    "qr 256": Large(
-        lambda x: dlvm.linalg.qr(definite(x))[1], ((256, 256),), ((9, 9),), tolerance=1e-4
+    "qr 1024": Large(
+        lambda x: dlvm.linalg.qr(definite(x))[1], ((1024, 1024),), ((9, 9),), tolerance=1e-4
     ),
     "eigh 1024 of 32x32": Large(
         lambda x: dlvm.linalg.eigvalsh(x + x.swapaxes(-1, -2)),
@@ -157,3 +157,12 @@ LARGE = {
         tolerance=1e-4,
     ),
 }
+LOOPS = {
+    "eigenvalues of 512x512": Large(
+        lambda x: dlvm.linalg.eigvalsh(definite(x)), ((512, 512),), ((9, 9),), tolerance=1e-4
+    ),
+    "singular values of 512x512": Large(
+        lambda x: dlvm.linalg.svdvals(x), ((512, 512),), ((9, 9),), tolerance=1e-4
+    ),
+}
+"""Large programs whose loops go by values, so that their launches can't be packed."""

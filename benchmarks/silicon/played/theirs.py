@@ -54,7 +54,9 @@ THEIRS: dict[str, Callable[..., Any]] = {
     "cumsum of 2^24": lambda t, x: x.cumsum(0),
     "cholesky 1024": lambda t, x: t.linalg.cholesky(definite(t, x)),
     "solve 1024": lambda t, x, b: t.linalg.solve(definite(t, x), b),
-    "qr 256": lambda t, x: t.linalg.qr(definite(t, x)).R,
+    "qr 1024": lambda t, x: t.linalg.qr(definite(t, x)).R,
+    "eigenvalues of 512x512": lambda t, x: t.linalg.eigvalsh(definite(t, x)),
+    "singular values of 512x512": lambda t, x: t.linalg.svdvals(x),
     "eigh 1024 of 32x32": lambda t, x: t.linalg.eigvalsh(x + x.mT),
 }
 

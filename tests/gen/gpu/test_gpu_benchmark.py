@@ -6,7 +6,7 @@ import time
 import pytest
 
 from benchmarks import gpu
-from benchmarks.gpu_kinds import LARGE
+from benchmarks.gpu_kinds import LARGE, LOOPS
 from dlvm.gen.gpu import choosing
 from dlvm.gen.gpu.driver import Driver
 from dlvm.gen.gpu.emulator.device import EmulatedDevice
@@ -21,7 +21,7 @@ def test_every_case_runs_and_is_right(tmp_path):
     assert found == bench.found
     assert list(found) == ["run", *gpu.STEPS]
     cases = [case for step in list(gpu.STEPS) for case in found[step].items()]
-    assert len(cases) == 11 + 1 + 7 + 2 + len(LARGE) + 1
+    assert len(cases) == 11 + 1 + 7 + 2 + len(LARGE) + len(LOOPS) + 1
     for name, result in cases:
         assert not {"error", "skipped"} & set(result), (name, result)
         assert result.get("same_bits", True), (name, result)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.gpu_kinds import LARGE
+from benchmarks.gpu_kinds import LARGE, LOOPS
 from benchmarks.silicon.__main__ import pack
 from benchmarks.silicon.packing import PLAYED
 from benchmarks.silicon.played import drawn as drawing
@@ -138,4 +138,4 @@ def test_one_nan_is_as_good_as_another():
 def test_there_are_programs_of_every_kind():
     assert len(small()) == 38 and len(large(dry=True)) == 29
     assert not small().keys() & large(dry=True).keys()
-    assert THEIRS.keys() == MOVING.keys() | LARGE.keys()
+    assert THEIRS.keys() == MOVING.keys() | LARGE.keys() | LOOPS.keys()
