@@ -22,13 +22,14 @@
 #   make aot     written functions under every processor: bits, sizes, times (installs qemu and compilers)
 #   make silicon  pack 67 programs for a GPU into out/silicon.pyz, which runs them with Python, NumPy and
 #                a driver alone, and run it here (SILICON=--pack not; --dry on a stand-in for the driver)
+#   make mpi     ranks by MPICH, Intel MPI and Open MPI, each in an environment of its own (MPI="mpich intel")
 #   make leaks   100,000 calls of every kind, after which memory must not have grown
 
 BIN := .venv/bin
 # Bytecode halves the time that collecting tests takes, and some environments forbid it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: aot silicon map quick sweep peers accuracy reference test site demo check table bench fuzz leaks robust guards planted power mutants algebra zoo
+.PHONY: aot silicon mpi map quick sweep peers accuracy reference test site demo check table bench fuzz leaks robust guards planted power mutants algebra zoo
 
 test: .venv/test.stamp
 	$(BIN)/python -m pytest -n 2
@@ -117,6 +118,9 @@ algebra: .venv/test.stamp
 
 silicon: .venv/test.stamp
 	$(BIN)/python -m benchmarks.silicon $(SILICON)
+
+mpi: .venv/test.stamp
+	$(BIN)/python -m tests.mpi.libraries $(MPI)
 
 leaks: .venv/test.stamp
 	$(BIN)/python -m tests.leaks

@@ -34,6 +34,11 @@ def test_a_step_on_two_ranks_is_that_of_one_device_and_python_is_not_called_on_t
     assert done.stdout.startswith("2 ranks: ")
 
 
+def test_steps_of_a_transformer_on_two_ranks() -> None:
+    done = run(2, "transformer")
+    assert done.stdout.startswith("2 ranks: "), done.stderr
+
+
 def test_one_rank_compiles_and_nobody_in_a_second_job_and_python_runs_meanwhile(
     tmp_path: Path,
 ) -> None:
