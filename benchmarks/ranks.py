@@ -3,7 +3,8 @@
     python -m benchmarks.ranks [--json ranks.json]
 
 Sums of ours, which have one order, and of the library of MPI take turns, as do a step on all ranks
-and the same step on one of them, on one thread each; the least of some rounds counts.
+and the same step on one of them, and by PyTorch's DistributedDataParallel over Gloo where it is
+installed, on one thread each; the least of some rounds counts.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -62,11 +65,39 @@ def steps(ranks: Any, batch: int = 512) -> dict[str, Any]:
     both = dlvm.function(step, mesh=ranks, threads=1)
     alone = dlvm.function(step, threads=1)
     shared = [dlvm.shard(v, "data", None, mesh=ranks) for v in (x, y)]
-    return {
-        f"step of {batch} rows": ratio(
-            lambda: both(p, *shared), lambda: alone(p, x, y), "ranks", "one device"
-        )
-    }
+    ours = partial(both, p, *shared)
+    found = {f"step of {batch} rows": ratio(ours, partial(alone, p, x, y), "ranks", "one device")}
+    if (theirs := with_ddp(ranks, p, *(v.local for v in shared))) is not None:
+        found["the same beside DDP over Gloo"] = ratio(ours, theirs, "ranks", "DDP")
+    return found
+
+
+def with_ddp(ranks: Any, p: Any, x: Any, y: Any) -> Callable[[], Any] | None:
+    """The step by PyTorch's DistributedDataParallel, on the rows of this rank."""
+    try:
+        torch: Any = import_module("torch")
+    except ImportError:
+        return None
+    torch.set_num_threads(1)
+    place = Path(tempfile.gettempdir()) / f"dlvm-gloo-{os.getppid()}"
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{place}", rank=ranks.rank, world_size=ranks.size
+    )
+    layers: list[Any] = []
+    for w in p.values():
+        layer = torch.nn.Linear(*w.shape, bias=False)
+        layer.weight.data = torch.from_numpy(np.ascontiguousarray(w.T))
+        layers += [layer, torch.nn.Tanh()]
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(*layers[:-1]))
+    rule = torch.optim.SGD(model.parameters(), 0.1)
+    x, y = (torch.from_numpy(np.array(v)) for v in (x, y))
+
+    def call() -> None:
+        rule.zero_grad()
+        ((model(x) - y) ** 2).mean().backward()
+        rule.step()
+
+    return call
 
 
 def ratio(a: Callable[[], Any], b: Callable[[], Any], *names: str) -> dict[str, float]:
