@@ -14,12 +14,17 @@ from dlvm.target import Target
 from .device import Device
 from .driver import Driver, check, driver
 from .opencl_backend import OpenCL
+from .opengl_backend import OpenGL
 from .pycuda_backend import Pycuda
 from .webgpu_backend import WebGPU
 
 INSIDE: ContextVar[Device | None] = ContextVar("device", default=None)
 BACKENDS = ("driver", "pycuda")
-BY_DIALECT: dict[str, Callable[[int], Device]] = {"opencl": OpenCL, "webgpu": WebGPU}
+BY_DIALECT: dict[str, Callable[[int], Device]] = {
+    "opencl": OpenCL,
+    "webgpu": WebGPU,
+    "opengl": OpenGL,
+}
 _chosen: dict[str, Driver | Pycuda] = {}
 """The choice of the process, under the empty name."""
 

@@ -35,7 +35,8 @@ class Dialect:
     well, with the names that their descriptions give.
 
     A form for a first operand and a result of two types has both behind its word, as in
-    ``zext.i1.i64``, and one for operands that are the same value ``same``: ``fcmp.oeq.same.float``.
+    ``zext.i1.i64``. One for operands that are the same value has ``same`` before the type, as in
+    ``fcmp.oeq.same.float``, and one of which an operand is the number 0 ``zero``.
     A load or a store of an element has a form by its type and where it lies ("read" or "written"
     for buffers that a kernel only reads and others, "status" for the status), as in
     ``store.i8.written``; ``{a}`` is the array, ``{i}`` the index and ``{x}`` what is stored.
@@ -56,7 +57,8 @@ class Dialect:
     forms: Mapping[str, str]
     """By words, as above; ``@dlvm.claim`` says whether a lane is the first that fails."""
     constants: Mapping[str, str]
-    """A constant of digits ``{x}``, by the types of LLVM."""
+    """A constant of digits ``{x}``, by the types of LLVM; ``{low}`` and ``{high}`` are its bits,
+    for types whose form has no ``{x}`` or of 64 bits."""
     infinite: tuple[str, str]
     """Infinity and NaN, of a type ``{T}``."""
     head: str
@@ -95,7 +97,10 @@ class Dialect:
     """The first line about a size: ``{name}`` and ``{kernel}``."""
     outside: str = ""
     """What declares a buffer before a kernel, where parameters cannot: ``{T}``, ``{n}`` is its
-    number, ``{name}`` and ``{kernel}``. Shared arrays are then declared there as well."""
+    number after the status and the sizes, ``{i}`` that after the status, ``{name}`` and
+    ``{kernel}``. Shared arrays are then declared there as well."""
+    whole: str = "{text}"
+    """A kernel with what is declared before it: ``{text}`` and ``{name}``."""
     called: str = "{name}"
     """What the array of a buffer is called: ``{name}`` and ``{kernel}``."""
     first: str = "0"
@@ -139,10 +144,12 @@ class Dialect:
 
     def _float(self, llvm: str, x: str) -> str:
         bits = 0 if x == "zeroinitializer" else int(x, 16)
-        if llvm == "double" and not self.has_doubles:
+        value = struct.unpack("<d", struct.pack("<Q", bits))[0]
+        if "{x}" not in self.constants[llvm]:
+            if llvm == "float":
+                bits = struct.unpack("<I", struct.pack("<f", value))[0]
             low, high = bits & 0xFFFFFFFF, bits >> 32
             return self.constants[llvm].format(low=low, high=high)
-        value = struct.unpack("<d", struct.pack("<Q", bits))[0]
         type_ = self.types[llvm]
         if math.isinf(value):
             text = self.infinite[0].format(T=type_)

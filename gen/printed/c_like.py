@@ -1,0 +1,40 @@
+"""Forms and helper functions of WGSL as languages have them whose declarations are those of C.
+
+GLSL and Metal's language lack some of what WGSL lacks, so they share its text: numbers of two
+words, packed elements, conversions that saturate. Only heads, declarations, casts and literals
+look otherwise. This file knows how WGSL spells them, and no other language.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+HEAD = re.compile(r"fn (\w+)\((.*)\) -> (\S+) \{")
+PARAMETER = re.compile(r"(\w+): ([^,]+)")
+STAYS = re.compile(r"\blet (\w+): (\S+) =")
+CHANGES = re.compile(r"\bvar (\w+): (\S+) =")
+FLOAT = re.compile(r"(?<![\w.])(0x[\da-f]p[+-]\d+|\d+)f\b")
+"""A number that is exact in decimal digits as well."""
+HALF = re.compile(r"\bhalf\b")
+"""A name in WGSL, and a word of languages that are like C."""
+
+
+def like_c(text: str, names: Mapping[str, str]) -> str:
+    """A form or a function of WGSL; ``names`` are what its types and functions are called."""
+    text = HEAD.sub(_head, text)
+    text = STAYS.sub(r"const \2 \1 =", text)
+    text = CHANGES.sub(r"\2 \1 =", text)
+    text = FLOAT.sub(lambda m: f"{_value(m[1])!r}f", HALF.sub("middle_bit", text))
+    for name, other in names.items():
+        text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", lambda _, other=other: other, text)
+    return text
+
+
+def _head(found: re.Match[str]) -> str:
+    parameters = PARAMETER.sub(r"\2 \1", found[2])
+    return f"{found[3]} {found[1]}({parameters}) {{"
+
+
+def _value(digits: str) -> float:
+    return float.fromhex(digits) if "x" in digits else float(digits)
