@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 from dlvm.base.errors import UserError
+from dlvm.gen.printed.languages import DIALECTS
 from dlvm.target import Target
 
 from .device import Device
@@ -46,6 +47,12 @@ def current(target: Target) -> Device:
 @cache
 def printed(dialect: str, number: int) -> Device:
     """The device of a number that runs a language in which kernels are printed."""
+    if dialect not in BY_DIALECT:
+        language = DIALECTS[dialect]
+        raise UserError(
+            f"target={dialect!r} prints {language.language}, which no device here runs",
+            remedy=language.runs,
+        )
     return BY_DIALECT[dialect](number)
 
 

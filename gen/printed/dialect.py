@@ -57,8 +57,8 @@ class Dialect:
     forms: Mapping[str, str]
     """By words, as above; ``@dlvm.claim`` says whether a lane is the first that fails."""
     constants: Mapping[str, str]
-    """A constant of digits ``{x}``, by the types of LLVM; ``{low}`` and ``{high}`` are its bits,
-    for types whose form has no ``{x}`` or of 64 bits."""
+    """A constant by the types of LLVM: ``{x}`` are its digits, hexadecimal ones of a float, whose
+    decimal ones are ``{decimal}``; or ``{low}`` its bits, with ``{high}`` where it has 64."""
     infinite: tuple[str, str]
     """Infinity and NaN, of a type ``{T}``."""
     head: str
@@ -110,6 +110,8 @@ class Dialect:
     and where the element lies, as in ``i8.written``."""
     helpers: Mapping[str, str] = field(default_factory=dict[str, str])
     """Functions by their names, of which a text has those that it calls."""
+    runs: str = "take the text, or leave the target out"
+    """What to do instead of a call, where no device here runs the language: for messages."""
     index: str = "i64"
     """The type of LLVM that indices have."""
     fuses: bool = True
@@ -145,7 +147,7 @@ class Dialect:
     def _float(self, llvm: str, x: str) -> str:
         bits = 0 if x == "zeroinitializer" else int(x, 16)
         value = struct.unpack("<d", struct.pack("<Q", bits))[0]
-        if "{x}" not in self.constants[llvm]:
+        if "{low}" in self.constants[llvm]:
             if llvm == "float":
                 bits = struct.unpack("<I", struct.pack("<f", value))[0]
             low, high = bits & 0xFFFFFFFF, bits >> 32
@@ -158,5 +160,7 @@ class Dialect:
             return self.infinite[1].format(T=type_)
         digits, _, power = value.hex().partition("p")
         digits = digits.rstrip("0") if "." in digits else digits
-        text = self.constants[llvm].format(x=f"{digits.removesuffix('.')}p{power}")
+        text = self.constants[llvm].format(
+            x=f"{digits.removesuffix('.')}p{power}", decimal=repr(value)
+        )
         return f"({text})" if text.startswith("-") else text

@@ -7,10 +7,11 @@ from dlvm.targets import PRINTED
 
 from .dialect import Dialect
 from .glsl import GLSL
+from .metal import METAL
 from .opencl import OPENCL
 from .wgsl import WGSL
 
-DIALECTS: dict[str, Dialect] = {d.name: d for d in (OPENCL, WGSL, GLSL)}
+DIALECTS: dict[str, Dialect] = {d.name: d for d in (OPENCL, WGSL, GLSL, METAL)}
 
 
 def register(dialect: Dialect, stage: str) -> None:
