@@ -81,7 +81,7 @@ class Expressions:
             names.insert(0, f"{word}.zero.{first}")
         found = next((forms[n] for n in (*names, word) if n in forms), None)
         if found is None:
-            name, type_ = word.removeprefix("@dlvm."), SHORT.get(first, first)
+            name, type_ = re.sub("^@(dlvm|llvm).", "", word), SHORT.get(first, first)
             raise Missing(f"{self.dialect.language} has no {name} of {type_}")
         return found
 
