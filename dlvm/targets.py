@@ -44,8 +44,9 @@ TARGETS: dict[str, Target] = {
 """What ``target=`` names; vectors of RISC-V and the Cortex-M7 are written after a +."""
 
 
-PRINTED = {"opencl": "opencl", "webgpu": "wgsl"}
-"""Targets whose kernels are printed, each with the stage that is their text."""
+PRINTED = {"opencl": "opencl", "webgpu": "wgsl", "opengl": "glsl", "metal": "metal"}
+"""Targets whose kernels are printed, each with the stage that is their text; others are added by
+``gen/printed/languages.py``, as are the languages of these."""
 
 
 def register(name: str, target: Target) -> None:

@@ -9,17 +9,23 @@ from functools import cache
 from typing import Any
 
 from dlvm.base.errors import UserError
+from dlvm.gen.printed.languages import DIALECTS
 from dlvm.target import Target
 
 from .device import Device
 from .driver import Driver, check, driver
 from .opencl_backend import OpenCL
+from .opengl_backend import OpenGL
 from .pycuda_backend import Pycuda
 from .webgpu_backend import WebGPU
 
 INSIDE: ContextVar[Device | None] = ContextVar("device", default=None)
 BACKENDS = ("driver", "pycuda")
-BY_DIALECT: dict[str, Callable[[int], Device]] = {"opencl": OpenCL, "webgpu": WebGPU}
+BY_DIALECT: dict[str, Callable[[int], Device]] = {
+    "opencl": OpenCL,
+    "webgpu": WebGPU,
+    "opengl": OpenGL,
+}
 _chosen: dict[str, Driver | Pycuda] = {}
 """The choice of the process, under the empty name."""
 
@@ -41,6 +47,12 @@ def current(target: Target) -> Device:
 @cache
 def printed(dialect: str, number: int) -> Device:
     """The device of a number that runs a language in which kernels are printed."""
+    if dialect not in BY_DIALECT:
+        language = DIALECTS[dialect]
+        raise UserError(
+            f"target={dialect!r} prints {language.language}, which no device here runs",
+            remedy=language.runs,
+        )
     return BY_DIALECT[dialect](number)
 
 

@@ -73,7 +73,8 @@ def _whole(w: PrintedWriter, kernel: LoopKernel, target: Target, known: Promises
     inside = [b.place for b in given] + [d.extent.format(kernel=name, name=s) for s in symbols]
     inside = [line for line in inside if line] + ([] if d.outside else arrays)
     first = "\n".join(f"  {line}" for line in inside)
-    return "\n".join([*outside, d.kernel.format(**told), first, w.body(), "}"])
+    text = "\n".join([*outside, d.kernel.format(**told), first, w.body(), "}"])
+    return d.whole.format(name=name, text=text)
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ def _given(w: PrintedWriter, kernel: LoopKernel) -> list[_Given]:
 
 
 def _buffer(w: PrintedWriter, kernel: str, i: int, name: str, type_: str, where: str) -> _Given:
-    d, told = w.dialect, {"kernel": kernel, "name": spelt(name), "n": i + FIRST}
+    d, told = w.dialect, {"kernel": kernel, "name": spelt(name), "n": i + FIRST, "i": i + 1}
     told["T"] = d.held.get(f"{type_}.{where}") or w.say.type(type_)
     array = "status" if where == "status" else d.called.format(**told)
     pointer = Pointer(array, d.first.format(**told), where)

@@ -35,7 +35,8 @@ class Dialect:
     well, with the names that their descriptions give.
 
     A form for a first operand and a result of two types has both behind its word, as in
-    ``zext.i1.i64``, and one for operands that are the same value ``same``: ``fcmp.oeq.same.float``.
+    ``zext.i1.i64``. One for operands that are the same value has ``same`` before the type, as in
+    ``fcmp.oeq.same.float``, and one of which an operand is the number 0 ``zero``.
     A load or a store of an element has a form by its type and where it lies ("read" or "written"
     for buffers that a kernel only reads and others, "status" for the status), as in
     ``store.i8.written``; ``{a}`` is the array, ``{i}`` the index and ``{x}`` what is stored.
@@ -56,7 +57,8 @@ class Dialect:
     forms: Mapping[str, str]
     """By words, as above; ``@dlvm.claim`` says whether a lane is the first that fails."""
     constants: Mapping[str, str]
-    """A constant of digits ``{x}``, by the types of LLVM."""
+    """A constant by the types of LLVM: ``{x}`` are its digits, hexadecimal ones of a float, whose
+    decimal ones are ``{decimal}``; or ``{low}`` its bits, with ``{high}`` where it has 64."""
     infinite: tuple[str, str]
     """Infinity and NaN, of a type ``{T}``."""
     head: str
@@ -95,7 +97,10 @@ class Dialect:
     """The first line about a size: ``{name}`` and ``{kernel}``."""
     outside: str = ""
     """What declares a buffer before a kernel, where parameters cannot: ``{T}``, ``{n}`` is its
-    number, ``{name}`` and ``{kernel}``. Shared arrays are then declared there as well."""
+    number after the status and the sizes, ``{i}`` that after the status, ``{name}`` and
+    ``{kernel}``. Shared arrays are then declared there as well."""
+    whole: str = "{text}"
+    """A kernel with what is declared before it: ``{text}`` and ``{name}``."""
     called: str = "{name}"
     """What the array of a buffer is called: ``{name}`` and ``{kernel}``."""
     first: str = "0"
@@ -105,6 +110,8 @@ class Dialect:
     and where the element lies, as in ``i8.written``."""
     helpers: Mapping[str, str] = field(default_factory=dict[str, str])
     """Functions by their names, of which a text has those that it calls."""
+    runs: str = "take the text, or leave the target out"
+    """What to do instead of a call, where no device here runs the language: for messages."""
     index: str = "i64"
     """The type of LLVM that indices have."""
     fuses: bool = True
@@ -139,10 +146,12 @@ class Dialect:
 
     def _float(self, llvm: str, x: str) -> str:
         bits = 0 if x == "zeroinitializer" else int(x, 16)
-        if llvm == "double" and not self.has_doubles:
+        value = struct.unpack("<d", struct.pack("<Q", bits))[0]
+        if "{low}" in self.constants[llvm]:
+            if llvm == "float":
+                bits = struct.unpack("<I", struct.pack("<f", value))[0]
             low, high = bits & 0xFFFFFFFF, bits >> 32
             return self.constants[llvm].format(low=low, high=high)
-        value = struct.unpack("<d", struct.pack("<Q", bits))[0]
         type_ = self.types[llvm]
         if math.isinf(value):
             text = self.infinite[0].format(T=type_)
@@ -151,5 +160,7 @@ class Dialect:
             return self.infinite[1].format(T=type_)
         digits, _, power = value.hex().partition("p")
         digits = digits.rstrip("0") if "." in digits else digits
-        text = self.constants[llvm].format(x=f"{digits.removesuffix('.')}p{power}")
+        text = self.constants[llvm].format(
+            x=f"{digits.removesuffix('.')}p{power}", decimal=repr(value)
+        )
         return f"({text})" if text.startswith("-") else text

@@ -18,6 +18,8 @@ class Missing(CompilerError):
 
 OF_ONE_TYPE = re.compile(r"(\.(f16|f32|f64|i\d+))+$")
 """The types behind the name of an intrinsic."""
+ZEROS = {"0x0000000000000000", "0x8000000000000000"}
+"""The numbers 0 and -0 of f32 and f64."""
 
 
 class Expressions:
@@ -75,9 +77,11 @@ class Expressions:
         xs, names = [x for _, x in i.operands], [f"{word}.{first}.{i.type}", f"{word}.{first}"]
         if len(xs) == 2 and xs[0] == xs[1]:
             names.insert(0, f"{word}.same.{first}")
+        if ZEROS.intersection(xs):
+            names.insert(0, f"{word}.zero.{first}")
         found = next((forms[n] for n in (*names, word) if n in forms), None)
         if found is None:
-            name, type_ = word.removeprefix("@dlvm."), SHORT.get(first, first)
+            name, type_ = re.sub("^@(dlvm|llvm).", "", word), SHORT.get(first, first)
             raise Missing(f"{self.dialect.language} has no {name} of {type_}")
         return found
 

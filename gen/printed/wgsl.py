@@ -12,6 +12,8 @@ of bits, and NaN is found by them.
 
 from __future__ import annotations
 
+import re
+
 from .dialect import Dialect
 from .wgsl_f64 import F64_HELPERS, f64_forms
 
@@ -25,9 +27,9 @@ BARRIERS = "workgroupBarrier(); storageBarrier()"
 HELPERS = {
     **F64_HELPERS,
     "dlvm_float_of_half": """fn dlvm_float_of_half(h: u32) -> f32 {
-  let sign = (h & 0x8000u) << 16u;
-  let power = (h >> 10u) & 31u;
-  let rest = h & 0x3ffu;
+  let sign: u32 = (h & 0x8000u) << 16u;
+  let power: u32 = (h >> 10u) & 31u;
+  let rest: u32 = h & 0x3ffu;
   if (power == 31u) {
     return bitcast<f32>(sign | 0x7f800000u | (rest << 13u) | select(0u, 0x400000u, rest != 0u));
   }
@@ -37,20 +39,20 @@ HELPERS = {
   return bitcast<f32>(sign | ((power + 112u) << 23u) | (rest << 13u));
 }""",
     "dlvm_half_of_float": """fn dlvm_half_of_float(x: f32) -> u32 {
-  let bits = bitcast<u32>(x);
-  let sign = (bits >> 16u) & 0x8000u;
-  let size = bits & 0x7fffffffu;
+  let bits: u32 = bitcast<u32>(x);
+  let sign: u32 = (bits >> 16u) & 0x8000u;
+  let size: u32 = bits & 0x7fffffffu;
   if (size > 0x7f800000u) { return sign | 0x7e00u | ((size >> 13u) & 0x3ffu); }
   if (size >= 0x477ff000u) { return sign | 0x7c00u; }
   if (size >= 0x38800000u) {
     return sign | (((size + 0xfffu + ((size >> 13u) & 1u)) >> 13u) - 0x1c000u);
   }
   if (size <= 0x33000000u) { return sign; }
-  let by = 126u - (size >> 23u);
-  let whole = (size & 0x7fffffu) | 0x800000u;
-  let found = whole >> by;
-  let rest = whole & ((1u << by) - 1u);
-  let half = 1u << (by - 1u);
+  let by: u32 = 126u - (size >> 23u);
+  let whole: u32 = (size & 0x7fffffu) | 0x800000u;
+  let found: u32 = whole >> by;
+  let rest: u32 = whole & ((1u << by) - 1u);
+  let half: u32 = 1u << (by - 1u);
   return sign | (found + select(0u, 1u, rest > half || (rest == half && (found & 1u) == 1u)));
 }""",
     "dlvm_u32_of_float": """fn dlvm_u32_of_float(x: f32, most: u32) -> u32 {
@@ -73,14 +75,14 @@ HELPERS = {
   if (dlvm_is_nan(x)) { return vec2<u32>(0u, 0u); }
   if (x >= 0x1p+63f) { return vec2<u32>(0xffffffffu, 0x7fffffffu); }
   if (x <= -0x1p+63f) { return vec2<u32>(0u, 0x80000000u); }
-  let whole = dlvm_whole(x);
+  let whole: vec2<u32> = dlvm_whole(x);
   if (x < 0f) { return dlvm_sub(vec2<u32>(0u, 0u), whole); }
   return whole;
 }""",
     "dlvm_whole": """fn dlvm_whole(x: f32) -> vec2<u32> {
-  let bits = bitcast<u32>(x);
-  let power = (bits >> 23u) & 255u;
-  let whole = vec2<u32>((bits & 0x7fffffu) | 0x800000u, 0u);
+  let bits: u32 = bitcast<u32>(x);
+  let power: u32 = (bits >> 23u) & 255u;
+  let whole: vec2<u32> = vec2<u32>((bits & 0x7fffffu) | 0x800000u, 0u);
   if (power < 127u) { return vec2<u32>(0u, 0u); }
   if (power < 150u) { return vec2<u32>(whole.x >> (150u - power), 0u); }
   return dlvm_shl(whole, power - 150u);
@@ -91,29 +93,29 @@ HELPERS = {
 }""",
     "dlvm_float_of_u64": """fn dlvm_float_of_u64(x: vec2<u32>) -> f32 {
   if ((x.x | x.y) == 0u) { return 0f; }
-  var zeros = countLeadingZeros(x.y);
+  var zeros: u32 = countLeadingZeros(x.y);
   if (x.y == 0u) { zeros = 32u + countLeadingZeros(x.x); }
-  let first = dlvm_shl(x, zeros);
-  let rest = first.y & 255u;
-  let whole = first.y >> 8u;
-  let more = rest > 128u || (rest == 128u && (first.x != 0u || (whole & 1u) == 1u));
+  let first: vec2<u32> = dlvm_shl(x, zeros);
+  let rest: u32 = first.y & 255u;
+  let whole: u32 = first.y >> 8u;
+  let more: bool = rest > 128u || (rest == 128u && (first.x != 0u || (whole & 1u) == 1u));
   return bitcast<f32>(((189u - zeros) << 23u) + whole + select(0u, 1u, more));
 }""",
     "dlvm_srem": """fn dlvm_srem(x: vec2<u32>, y: vec2<u32>) -> vec2<u32> {
-  let rest = dlvm_divided(dlvm_size(x), dlvm_size(y)).zw;
+  let rest: vec2<u32> = dlvm_divided(dlvm_size(x), dlvm_size(y)).zw;
   if ((x.y >> 31u) == 1u) { return dlvm_sub(vec2<u32>(0u, 0u), rest); }
   return rest;
 }""",
     "dlvm_sdiv": """fn dlvm_sdiv(x: vec2<u32>, y: vec2<u32>) -> vec2<u32> {
-  let found = dlvm_divided(dlvm_size(x), dlvm_size(y)).xy;
+  let found: vec2<u32> = dlvm_divided(dlvm_size(x), dlvm_size(y)).xy;
   if (((x.y ^ y.y) >> 31u) == 1u) { return dlvm_sub(vec2<u32>(0u, 0u), found); }
   return found;
 }""",
     "dlvm_divided": """fn dlvm_divided(x: vec2<u32>, y: vec2<u32>) -> vec4<u32> {
-  var found = x;
-  var rest = vec2<u32>(0u, 0u);
-  for (var i = 0u; i < 64u; i += 1u) {
-    let over = rest.y >> 31u;
+  var found: vec2<u32> = x;
+  var rest: vec2<u32> = vec2<u32>(0u, 0u);
+  for (var i: u32 = 0u; i < 64u; i += 1u) {
+    let over: u32 = rest.y >> 31u;
     rest = vec2<u32>((rest.x << 1u) | (found.y >> 31u), (rest.y << 1u) | (rest.x >> 31u));
     found = vec2<u32>(found.x << 1u, (found.y << 1u) | (found.x >> 31u));
     if (over == 1u || !dlvm_below(rest, y)) {
@@ -134,20 +136,20 @@ HELPERS = {
   return bitcast<i32>(x.y) < bitcast<i32>(y.y) || (x.y == y.y && x.x < y.x);
 }""",
     "dlvm_add": """fn dlvm_add(x: vec2<u32>, y: vec2<u32>) -> vec2<u32> {
-  let low = x.x + y.x;
+  let low: u32 = x.x + y.x;
   return vec2<u32>(low, x.y + y.y + select(0u, 1u, low < x.x));
 }""",
     "dlvm_sub": """fn dlvm_sub(x: vec2<u32>, y: vec2<u32>) -> vec2<u32> {
   return vec2<u32>(x.x - y.x, x.y - y.y - select(0u, 1u, x.x < y.x));
 }""",
     "dlvm_mul": """fn dlvm_mul(x: vec2<u32>, y: vec2<u32>) -> vec2<u32> {
-  let a = x.x & 0xffffu;
-  let b = x.x >> 16u;
-  let c = y.x & 0xffffu;
-  let d = y.x >> 16u;
-  let first = a * d + ((a * c) >> 16u);
-  let second = b * c + (first & 0xffffu);
-  let high = b * d + (first >> 16u) + (second >> 16u);
+  let a: u32 = x.x & 0xffffu;
+  let b: u32 = x.x >> 16u;
+  let c: u32 = y.x & 0xffffu;
+  let d: u32 = y.x >> 16u;
+  let first: u32 = a * d + ((a * c) >> 16u);
+  let second: u32 = b * c + (first & 0xffffu);
+  let high: u32 = b * d + (first >> 16u) + (second >> 16u);
   return vec2<u32>(x.x * y.x, high + x.x * y.y + x.y * y.x);
 }""",
     "dlvm_shl": """fn dlvm_shl(x: vec2<u32>, by: u32) -> vec2<u32> {
@@ -161,7 +163,7 @@ HELPERS = {
   return vec2<u32>((x.x >> by) | (x.y << (32u - by)), x.y >> by);
 }""",
     "dlvm_ashr": """fn dlvm_ashr(x: vec2<u32>, by: u32) -> vec2<u32> {
-  let high = bitcast<i32>(x.y);
+  let high: i32 = bitcast<i32>(x.y);
   if (by == 0u) { return x; }
   if (by >= 32u) { return vec2<u32>(bitcast<u32>(high >> (by - 32u)), bitcast<u32>(high >> 31u)); }
   return vec2<u32>((x.x >> by) | (x.y << (32u - by)), bitcast<u32>(high >> by));
@@ -171,10 +173,11 @@ HELPERS = {
   return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
 }""",
 }
-"""Each before those that it calls."""
+"""Each before those that it calls, with the types of their names, which WGSL infers."""
+TYPED = re.compile(r"\b((?:let|var) \w+): \S+ =")
 
 
-def _signed(type_: str, n: int) -> str:
+def as_signed(type_: str, n: int) -> str:
     """An operand as a signed integer of 32 bits."""
     by = 32 - int(type_[1:])
     return f"(bitcast<i32>({{{n}}} << {by}u) >> {by}u)" if by else f"bitcast<i32>({{{n}}})"
@@ -182,7 +185,7 @@ def _signed(type_: str, n: int) -> str:
 
 def _of_words(type_: str) -> dict[str, str]:
     """The forms for integers of 32 bits or fewer; what sticks out above is cut off."""
-    x, y, bits = _signed(type_, 0), _signed(type_, 1), int(type_[1:])
+    x, y, bits = as_signed(type_, 0), as_signed(type_, 1), int(type_[1:])
 
     def cut(form: str) -> str:
         return form if bits == 32 else f"({form}) & {NARROW[type_]}u"
@@ -398,7 +401,7 @@ WGSL = Dialect(
         **{f"{t}.written": "atomic<u32>" for t in NARROW},
         "i64.status": "atomic<u32>",
     },
-    helpers=HELPERS,
+    helpers={name: TYPED.sub(r"\1 =", text) for name, text in HELPERS.items()},
     index="i32",
     fuses=False,
     has_doubles=False,

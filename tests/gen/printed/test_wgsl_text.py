@@ -7,7 +7,7 @@ import pytest
 
 import dlvm
 from dlvm.base.errors import UserError
-from dlvm.gen.printed.wgsl import HELPERS, WGSL
+from dlvm.gen.printed.wgsl import WGSL
 
 X = np.ones((4, 40), "f4")
 
@@ -53,7 +53,7 @@ def test_bytes_are_parts_of_words_which_stores_share():
 
 def test_functions_are_those_that_are_called_after_what_they_call():
     found = text(lambda i: (i // 7 * i).astype("f4"), np.arange(3))
-    for name, body in HELPERS.items():
+    for name, body in WGSL.helpers.items():
         where = found.find(f"fn {name}(")
         called = f"{name}(" in found.replace(f"fn {name}(", "")
         assert called == (where >= 0), name
