@@ -113,6 +113,12 @@ OPTIONS = (
         "True",
     ),
     Script(
+        "dlvm.function(lambda x: x, target='metal')(X)",
+        "write (target='[a-z]*')",
+        "'@compute' in dlvm.function(lambda x: x + 1, {0}).compile(X > 0).text('wgsl')",
+        "True",
+    ),
+    Script(
         "from dlvm.target import Target\nTarget.cuda('sm_1')",
         "as in target='cuda:(.*)'",
         "from dlvm.target import Target\nTarget.cuda('{0}').cpu",
