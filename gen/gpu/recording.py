@@ -171,7 +171,7 @@ class _Recorder:
         if (source[1] | target[1] | source[2]) % WORD:
             raise UserError(
                 "a page copies whole words of 32 bits, and a step copies some bytes of an array",
-                remedy="compute in f32 or i32, or write target='wasm32'",
+                remedy=REMEDY,
             )
         if source[2]:
             self._add(Copied(source, target))

@@ -147,10 +147,10 @@ def test_what_is_wrong_is_told_and_a_later_call_is_right(
     webgpu_browser: Driven, folder: Path, address: str
 ):
     dlvm.aot(
-        lambda x, i: x[i] * 2, f32(3), np.zeros(2, "i4"), target="webgpu", name="net", out=folder
+        lambda x, i: x[i] * 2, f32(3), np.zeros(2, "i4"), target="webgpu", name="taken", out=folder
     )
     code = """
-    const f = await loaded("net"), told = (given) => f.call(given).catch((x) => x.message);
+    const f = await loaded("taken"), told = (given) => f.call(given).catch((x) => x.message);
     const wrong = [await told({ x: [1] }), await told({ y: [1] }), await told({ i: [0, 3] })];
     return [f.device, wrong, plain(await f.call({ x: [1, 2, 3], i: [2, 0] }))];
     """
@@ -158,7 +158,7 @@ def test_what_is_wrong_is_told_and_a_later_call_is_right(
     assert device == "webgpu" and found == {"result": [6, 2]}
     assert wrong[:2] == [
         "x: expected 3 of f32 as numbers, found 1 elements",
-        "net takes x,i, found y",
+        "taken takes x,i, found y",
     ]
     assert "test_webgpu.py" in wrong[2] and "an index is out of range" in wrong[2]
 
