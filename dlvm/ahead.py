@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dlvm.base.errors import ArgumentError, UserError
+from dlvm.base.floating import standard_mode
 from dlvm.compile import Road
 from dlvm.dsl.call.application import Application
 from dlvm.dsl.call.function import StagedFunction, is_staged
@@ -22,6 +23,7 @@ from dlvm.dsl.trace.scopes import user_origin
 from dlvm.dsl.trace.specs import check_function
 from dlvm.ir import Array, Module
 from dlvm.ir.core import literal
+from dlvm.ir.numerics import numerics
 from dlvm.ir.rewrite import prefixed
 from dlvm.ops import Constant
 from dlvm.ops.flow.calls import called
@@ -30,8 +32,11 @@ from dlvm.targets import is_gpu, named, text_of
 
 if TYPE_CHECKING:
     from dlvm.gen.aot.bundle import Bundle, Wishes
+    from dlvm.gen.gpu.executable import DeviceExecutable
 
 __all__ = ["aot"]
+PAGES = "webgpu"
+"""The target whose files run by WebGPU, and by WebAssembly where there is none."""
 
 
 @facing_users
@@ -57,7 +62,7 @@ def aot(
     for the smallest code, ``growing`` is how many bytes a call may take for the tape of a
     ``while_loop`` or for functions that call themselves, and ``weights="c"`` writes the weights as
     a C array. ``shared=True`` adds a shared library where a linker is found, and ``page=True`` with
-    ``target="wasm32"`` one web page that runs the function.
+    ``target="wasm32"`` or ``"webgpu"`` one web page that runs the function.
     """
     from dlvm.gen.aot.bundle import Wishes
 
@@ -82,14 +87,27 @@ def written(
     module, known = _with_weights(found, wishes.state)
     road = Road(module, staged.source.options)
     plans = Schedule.plain() if wishes.small else None
-    code = road.made(alone(wishes.target), plans)
+    device = _for_pages(road) if wishes.target == PAGES else None
+    code = road.made(alone("wasm32" if device else wishes.target), plans)
     kept = [i for i in range(len(found.arrays)) if i not in known]
     arrays = [None if i in found.blank else found.arrays[i] for i in kept]
     labels = [found.labels[i] for i in kept]
     captured = len(found.program.trace.arrays) - len(known)
     own = replace(wishes, name=own_name)
     names = _weight_names(found, road, known)
-    return export(code, module, labels, arrays, captured, found.results, own, version(), names)
+    return export(
+        code, module, labels, arrays, captured, found.results, own, version(), names, device
+    )
+
+
+def _for_pages(road: Road) -> DeviceExecutable:
+    """The code for WebGPU; what comes before kernels is that of the road."""
+    from dlvm.gen.gpu.executable import built
+
+    other = Road(road.traced, replace(road.options, target=PAGES, schedule=None))
+    vars(other).update(differentiated=road.differentiated, optimized=road.optimized)
+    with numerics(road.options.numerics), standard_mode():
+        return built(other.kernels, named(PAGES), join=True)
 
 
 def _with_weights(found: Application, state: Sequence[str]) -> tuple[Module, dict[int, Array]]:
@@ -150,12 +168,13 @@ def _check_options(wishes: Wishes) -> None:
             origin=user_origin(),
             remedy="leave it out for a file that is read at run time",
         )
-    if is_gpu(wishes.target):
+    if is_gpu(wishes.target) and wishes.target != PAGES:
         raise UserError(
             f"aot: expected a processor that runs a whole program, found target={wishes.target!r}",
             remedy=f"the stage {text_of(wishes.target)} of a compiled function is its kernels",
         )
-    if wishes.page and not named(wishes.target).triple.startswith("wasm"):
+    runs = wishes.target == PAGES or named(wishes.target).triple.startswith("wasm")
+    if wishes.page and not runs:
         raise ArgumentError(
             f"aot: page=True for the target {wishes.target!r}: a page runs WebAssembly",
             origin=user_origin(),

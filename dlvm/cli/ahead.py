@@ -22,7 +22,7 @@ def add(commands: Any) -> None:
         'model.py:f "f32[8,3]" --target wasm32 --out built',
     )
     add_fixed(parser)
-    names = ", ".join(("host", *TARGETS))
+    names = ", ".join(("host", "webgpu", *TARGETS))
     parser.add_argument("--target", default="host", metavar="NAME", help=f"one of {names}")
     add_out(parser, "the folder to write; default build", "FOLDER", default=Path("build"))
     parser.add_argument("--name", default="", help="what the C function is called")
@@ -33,7 +33,9 @@ def add(commands: Any) -> None:
     parser.add_argument("--growing", type=int, metavar="BYTES", help="memory for what grows")
     parser.add_argument("--weights", default="bin", choices=("bin", "c"))
     parser.add_argument("--shared", action="store_true", help="a shared library as well")
-    parser.add_argument("--page", action="store_true", help="one web page as well, for wasm32")
+    parser.add_argument(
+        "--page", action="store_true", help="one web page as well, for wasm32 and webgpu"
+    )
     parser.add_argument("--json", action="store_true", help="print the description")
     parser.set_defaults(run=run)
 

@@ -2,7 +2,7 @@
 
 python examples/ahead/digits.py build
 cc -Ibuild examples/ahead/digits.c build/digits.o -o build/digits && (cd build && ./digits)
-# and open build/web/digits.html: draw a digit
+# and open build/web/digits.html: draw a digit, and see whether WebGPU or WebAssembly read it
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def main(folder: Path, steps: int = 150) -> list[int]:
 
     others = x[TRAINED:]
     dlvm.aot(digits, dlvm.spec("f32[1,64]"), out=folder)
-    dlvm.aot(digits, others[:1], target="wasm32", out=folder / "web", page=True)
+    dlvm.aot(digits, others[:1], target="webgpu", out=folder / "web", page=True)
     (folder / "images.bin").write_bytes(others.tobytes())
     seen = np.asarray(dlvm.function(digits)(others)).argmax(axis=1)
     right = (seen == y[TRAINED:]).mean()

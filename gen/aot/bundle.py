@@ -16,6 +16,7 @@ from dlvm.base.errors import UserError
 from dlvm.base.html import escape, table
 from dlvm.base.units import size
 from dlvm.gen.build import Made
+from dlvm.gen.gpu.executable import DeviceExecutable
 from dlvm.gen.text.module import Text
 from dlvm.ir import Array, Dim, Module, TensorType
 
@@ -28,10 +29,13 @@ from .linking import shared
 from .page import page
 from .scratch import region, start_of_region, whole
 from .wasm import module
+from .webgpu import device_file, device_table
 from .writing import json_file
 
 LOADER = Path(__file__).parent / "loader.js"
 """What runs a module in a page or in Node; it goes along with the module."""
+EITHER = Path(__file__).parent / "webgpu.js"
+"""What runs a module by WebGPU, or else by the loader."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +116,19 @@ def export(
     wishes: Wishes,
     version: str,
     names: Mapping[int, str] | None = None,
+    device: DeviceExecutable | None = None,
 ) -> Bundle:
     """All files of a program; ``labels`` and ``arrays`` are of parameters, captured ones last.
 
-    ``names`` are those of constants, by the identities of their arrays.
+    ``names`` are those of constants, by the identities of their arrays; ``device`` is the program
+    for WebGPU, where that is written as well.
     """
     _refuse(made)
     name, names = wishes.name, names or {}
     plan = layout(name, made.interface, labels, arrays, captured, results, wishes.state, names)
+    table = None
+    if device is not None:
+        plan, table = device_table(device, plan)
     taken = region(made.program, made.target, wishes.growing)
     scratch = whole(made.arena.bytes, taken)
     told = messages(traced) | told_of_sizes(plan)
@@ -150,9 +159,11 @@ def export(
     if made.target.triple.startswith("wasm"):
         code = module(object_.code, exports)
         files |= {f"{name}.wasm": code, "loader.js": LOADER.read_bytes()}
+        if table is not None:
+            files |= {f"{name}.webgpu.json": device_file(table), "webgpu.js": EITHER.read_bytes()}
         if wishes.page:
             starts = {a.name: a.start for a in plan.arguments if a.start is not None}
-            files[f"{name}.html"] = page(code, said, weights, values=starts).encode()
+            files[f"{name}.html"] = page(code, said, weights, values=starts, gpu=table).encode()
     files[f"{name}.json"] = json_file(said).encode()
     return Bundle(files, said)
 

@@ -13,7 +13,7 @@ const VIEWS = {
 const LINE = 64, PAGE = 65536;
 
 // The only reader of a description.
-function read({ name, arguments: all, results, weights = 0, scratch = 0, errors = {} }) {
+export function read({ name, arguments: all, results, weights = 0, scratch = 0, errors = {} }) {
   if (scratch === null) throw TypeError(`${name} has open sizes`);
   const array = (a) => {
     if (!VIEWS[a.dtype]) throw TypeError(`${a.name}: unknown element type ${a.dtype}`);
@@ -24,7 +24,7 @@ function read({ name, arguments: all, results, weights = 0, scratch = 0, errors 
 }
 
 // Writes values into an array, if they are of its number and type.
-function put({ name, dtype, count, View, view }, given) {
+export function put({ name, dtype, count, View, view }, given) {
   const values = typeof given === "object" ? given : [given], plain = Array.isArray(values);
   const float = /^b?f/.test(dtype), kind = float && View === Uint16Array ? "" : typeof view[0];
   const check = (good, found) => {

@@ -1,7 +1,7 @@
 // The controls of a page: a canvas or numbers for each argument, bars or numbers for each result.
 // It stands behind loader.js in one script.
 const data = JSON.parse(document.getElementById("data").textContent);
-const { description, labels, ink } = data;
+const { description, labels, ink, gpu } = data;
 const bytes = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
 const place = (id) => document.getElementById(id);
 const MOST = 200; // numbers of a result that are shown
@@ -110,17 +110,33 @@ function result({ shape, dtype }, view) {
 const box = (name, kind, children) =>
   element("fieldset", { id: `${kind}-${name}` }, element("legend", {}, name), ...children);
 
+// By what a function ran, where there was a choice.
+const ways = { webgpu: () => " by WebGPU", wasm: (f) => ` by WebAssembly (${f.why})` };
+let busy = false, next = null;
+
+// A call by WebGPU ends later: of the calls that are asked for meanwhile the last one follows it.
 function run(f, inputs) {
+  if (busy) return void (next = inputs);
   try {
-    const given = inputs(), start = performance.now();
-    f.call(given);
-    status.textContent = `${description.name}: ${(performance.now() - start).toFixed(2)} ms a call`;
-    status.setAttribute("role", "status");
-    const made = ({ name, ...r }) => box(name, "result", result(r, f.results[name]));
-    place("results").replaceChildren(...description.results.map(made));
+    const given = inputs(), start = performance.now(), made = f.call(given);
+    if (!(made instanceof Promise)) return show(f, start);
+    busy = true;
+    made.then(f.read).then(() => show(f, start)).catch(fail).finally(() => {
+      const inputs = next;
+      busy = next = null;
+      if (inputs) run(f, inputs);
+    });
   } catch (error) {
     fail(error);
   }
+}
+
+function show(f, start) {
+  const taken = (performance.now() - start).toFixed(2), how = ways[f.device]?.(f) ?? "";
+  status.textContent = `${description.name}: ${taken} ms a call${how}`;
+  status.setAttribute("role", "status");
+  const made = ({ name, ...r }) => box(name, "result", result(r, f.results[name]));
+  place("results").replaceChildren(...description.results.map(made));
 }
 
 function fail(error) {
@@ -129,7 +145,8 @@ function fail(error) {
 }
 
 async function start() {
-  const f = await load(bytes(data.wasm), description, bytes(data.weights));
+  const parts = [bytes(data.wasm), description, bytes(data.weights)];
+  const f = await (gpu ? loadEither(...parts, gpu) : load(...parts));
   const views = { ...f.arguments, ...f.state };
   for (const [name, text] of Object.entries(data.values)) {
     new Uint8Array(views[name].buffer, views[name].byteOffset).set(bytes(text));

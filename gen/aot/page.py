@@ -28,6 +28,7 @@ def page(
     labels: Sequence[str] = (),
     ink: float = 1.0,
     values: Mapping[str, Array] | None = None,
+    gpu: Mapping[str, Any] | None = None,
 ) -> str:
     """A page that runs the function of a module on numbers that are typed or drawn.
 
@@ -35,6 +36,7 @@ def page(
     background is 0, a stroke is ``ink``. Floating-point scores of up to 100 classes are bars with
     ``labels``, or with their numbers. ``values`` are what arguments and state start from, by name;
     the others start from zeros. A function with state is called by a button, others at each change.
+    With ``gpu``, the table of the function for WebGPU, a page runs it by that where it can.
     """
     _refuse_halves(description)
     data = {
@@ -44,11 +46,12 @@ def page(
         "labels": list(labels),
         "ink": ink,
         "values": {name: _start(description, name, v) for name, v in (values or {}).items()},
+        "gpu": gpu,
     }
     parts = {
         "title": html_text(title or str(description["name"])),
         "data": json_in_html(data),
-        "loader": _packaged("loader.js"),
+        "loader": _packaged("loader.js") + _either(gpu),
         "script": _packaged("page.js"),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _packaged("page.html"))
@@ -67,6 +70,12 @@ def _refuse_halves(description: Mapping[str, Any]) -> None:
 def _packaged(name: str) -> str:
     """A text file that lies beside this one, in a wheel too."""
     return (files("dlvm.gen.aot") / name).read_text("utf8")
+
+
+def _either(gpu: Mapping[str, Any] | None) -> str:
+    """What runs a function by either, without its import, as one script has all."""
+    text = "" if gpu is None else _packaged("webgpu.js")
+    return re.sub(r'(?m)^import .* from "./loader.js";$', "", text)
 
 
 def _base64(content: bytes) -> str:

@@ -15,7 +15,7 @@ from dlvm.gen.loops.status import WORDS, error_of
 from dlvm.gen.printed.languages import DIALECTS
 from dlvm.gen.program.coalesce import coalesce
 from dlvm.gen.program.control import to_program
-from dlvm.gen.program.memory import Arena, plan
+from dlvm.gen.program.memory import Arena
 from dlvm.gen.program.promises import ALIGNED, promises
 from dlvm.gen.program.report import Report, program_bytes, program_flops
 from dlvm.gen.program.steps import CallPython, EndUnless, Program
@@ -33,7 +33,7 @@ from .choosing import current
 from .device import Device, DeviceCode, KernelCode
 from .execution import DeviceActivation, Shared
 from .graphs import Captures, Graphs, is_straight
-from .layout import MOST, Layout
+from .layout import MOST, Layout, planned
 from .nvptx import block_size, emit_gpu_kernel, grid_size
 from .phases import phases
 from .printing import module_of, print_kernel, refuse_absent
@@ -201,14 +201,19 @@ def _status(device: Device) -> Block:
     return found
 
 
-def built(module: Module, target: Target, schedule: str | None = None) -> DeviceExecutable:
-    """Compiles a module's first function, and those it calls, for a GPU."""
+def built(
+    module: Module, target: Target, schedule: str | None = None, join: bool = False
+) -> DeviceExecutable:
+    """Compiles a module's first function, and those it calls, for a GPU.
+
+    With ``join``, kernels of many buffers get one that holds them all: see ``printing``.
+    """
     from dlvm.gen.schedule.text import parse_schedule
 
     plans = GpuPlanner.of(target) if schedule is None else parse_schedule(schedule)
     program = coalesce(to_program(module, plans, threads=False))
     refuse(program)
-    arena = plan(program)
+    arena = planned(program, target)
     known = promises(program, given=True)
     codes: dict[str, tuple[KernelCode, ...]] = {}
     printed = target.dialect in DIALECTS
@@ -218,8 +223,10 @@ def built(module: Module, target: Target, schedule: str | None = None) -> Device
     for kernel in program.kernels():
         parts = phases(kernel)
         for phase in parts:
-            emit = print_kernel if printed else emit_gpu_kernel
-            whole.include(emit(phase, target, known[kernel]))
+            if printed:
+                whole.include(print_kernel(phase, target, known[kernel], join))
+            else:
+                whole.include(emit_gpu_kernel(phase, target, known[kernel]))
         codes[kernel.name] = tuple(KernelCode(p, block_size(p), grid_size(p)) for p in parts)
     code = DeviceCode(target, str(whole), codes)
     report = Report(
@@ -253,7 +260,7 @@ class _Texts(Mapping[str, str]):
             case "schedule":
                 return schedule_text(self.program.kernels())
             case "loops":
-                return program_text(self.program, plan(self.program))
+                return program_text(self.program, planned(self.program, self.code.target))
             case _ if name not in self.last:
                 raise KeyError(name)
             case "ptx" | "asm":

@@ -11,12 +11,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeAlias
 
-from dlvm.gen.program.memory import Arena, plan
+from dlvm.gen.program.memory import ALIGNMENT, Arena, plan
 from dlvm.gen.program.steps import Given, Launch, Program, Storage, View
 from dlvm.ir import Dim, TensorType
 from dlvm.ir.sizes.dims import evaluate, substitute, symbols
+from dlvm.target import Target
 
 from .device import DeviceCode, Ready
+from .numbered import APART
 
 WRITTEN = ("in", "inout")
 """Roles of buffers that hold something before a kernel runs."""
@@ -26,6 +28,14 @@ Called: TypeAlias = tuple[str, tuple[int, ...]]
 """A function of the program by its name, and its sizes."""
 MOST = 256
 """Layouts of functions that are kept at a time."""
+
+
+def planned(program: Program, target: Target) -> Arena:
+    """The arena of a function.
+
+    Where kernels get buffers instead of addresses, no two storages share what is bound of them.
+    """
+    return plan(program, APART if target.dialect else ALIGNMENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +165,7 @@ class Layout:
                 self._callees.clear()
             callee = replace(self.program.callee(name), callees=self.program.callees)
             known = dict(zip(callee.symbols, sizes, strict=True))
-            found = Layout.of(callee, plan(callee), self.code, known)
+            found = Layout.of(callee, planned(callee, self.code.target), self.code, known)
             found._callees = self._callees
             self._callees[name, sizes] = found
         return found

@@ -11,6 +11,22 @@ from typing import Any
 
 APART = 256
 """Bytes between the addresses of two buffers, and of which an address is a multiple."""
+WORD = 4
+"""Bytes of which copies have a multiple, at a multiple of them."""
+
+
+def words(offset: int, count: int) -> tuple[int, int]:
+    """Where the words start and end in which these bytes lie."""
+    return offset // WORD * WORD, -(-(offset + count) // WORD) * WORD
+
+
+def bound(offset: int, count: int, whole: int) -> tuple[int, int]:
+    """What is bound of a buffer of ``whole`` bytes for some bytes of it: its start and its size.
+
+    A binding starts at a multiple of ``APART``, and has room for an element of any type.
+    """
+    start = offset // APART * APART
+    return start, min(words(offset, max(count, 8))[1], whole) - start
 
 
 class Numbered:

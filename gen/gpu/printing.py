@@ -26,6 +26,7 @@ from dlvm.gen.printed.dialect import Dialect, spelt
 from dlvm.gen.printed.expressions import Missing
 from dlvm.gen.printed.languages import DIALECTS
 from dlvm.gen.printed.module import PrintedText
+from dlvm.gen.printed.wgsl_joined import LEAST, joined
 from dlvm.gen.printed.writer import Pointer, PrintedWriter
 from dlvm.gen.program.promises import Promises
 from dlvm.gen.program.steps import Program
@@ -45,11 +46,20 @@ def module_of(target: Target) -> PrintedText:
     return PrintedText(DIALECTS[target.dialect])
 
 
-def print_kernel(kernel: LoopKernel, target: Target, known: Promises | None = None) -> PrintedText:
-    """The kernel ``NAME``, whose buffers, sizes and status are given in this order."""
+def print_kernel(
+    kernel: LoopKernel, target: Target, known: Promises | None = None, join: bool = False
+) -> PrintedText:
+    """The kernel ``NAME``, whose buffers, sizes and status are given in this order.
+
+    With ``join``, more buffers than every device of WebGPU gives a kernel are parts of one.
+    """
     if any(isinstance(s, Product | Multiply) for s in statements(kernel.body)):
         raise CompilerError(f"@{kernel.name}: a product that no lanes compute")
     text = module_of(target)
+    if join and is_joined(kernel):
+        written = stored(kernel)
+        types = {stored_type(b.dtype) for b in kernel.buffers if b.name in written}
+        text = PrintedText(joined(types))
     w = PrintedWriter(text)
     try:
         text.functions[kernel.name] = _whole(w, kernel, target, known)
@@ -57,6 +67,11 @@ def print_kernel(kernel: LoopKernel, target: Target, known: Promises | None = No
         remedy = "leave the target out, and the function runs on the CPU"
         raise _refused(str(error), kernel.origin, remedy) from None
     return text
+
+
+def is_joined(kernel: LoopKernel) -> bool:
+    """Whether all buffers of a kernel of a page are parts of one."""
+    return len(kernel.buffers) >= LEAST
 
 
 def _whole(w: PrintedWriter, kernel: LoopKernel, target: Target, known: Promises | None) -> str:
@@ -69,7 +84,8 @@ def _whole(w: PrintedWriter, kernel: LoopKernel, target: Target, known: Promises
     parameters = [d.buffer.format(name=spelt(b.name)) for b in given]
     parameters[-1:-1] = [d.size.format(name=s) for s in symbols]
     told = {"name": name, "lanes": block_size(kernel), "parameters": ", ".join(parameters)}
-    outside = [line for b in given if (line := b.declared)] + (arrays if d.outside else [])
+    outside = [*dict.fromkeys(line for b in given if (line := b.declared))]
+    outside += arrays if d.outside else []
     inside = [b.place for b in given] + [d.extent.format(kernel=name, name=s) for s in symbols]
     inside = [line for line in inside if line] + ([] if d.outside else arrays)
     first = "\n".join(f"  {line}" for line in inside)
@@ -89,15 +105,20 @@ class _Given:
 
 def _given(w: PrintedWriter, kernel: LoopKernel) -> list[_Given]:
     """The buffers of a kernel, and the status last."""
-    stored = {x.memory.name for x in accesses(kernel.body) if isinstance(x, Store)}
+    written = stored(kernel)
     typed = [
-        (b.name, stored_type(b.dtype), "written" if b.name in stored else "read")
+        (b.name, stored_type(b.dtype), "written" if b.name in written else "read")
         for b in kernel.buffers
     ]
     return [
         _buffer(w, spelt(kernel.name), i, *each)
         for i, each in enumerate([*typed, ("status", "i64", "status")])
     ]
+
+
+def stored(kernel: LoopKernel) -> set[str]:
+    """The names of the memories to which a kernel writes."""
+    return {x.memory.name for x in accesses(kernel.body) if isinstance(x, Store)}
 
 
 def _buffer(w: PrintedWriter, kernel: str, i: int, name: str, type_: str, where: str) -> _Given:

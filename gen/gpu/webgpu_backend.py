@@ -24,7 +24,7 @@ from dlvm.gen.printed.dialect import spelt
 from dlvm.ir import Array
 
 from .device import DeviceCode, Ready
-from .numbered import APART, Numbered
+from .numbered import APART, WORD, Numbered, bound, words
 
 INSTALL = "pip install 'dlvm-compiler[webgpu]'"
 SOFTWARE = (
@@ -33,8 +33,6 @@ SOFTWARE = (
 )
 WEBGPU = 15
 """A device of WebGPU, to DLPack."""
-WORD = 4
-"""Bytes of which copies have a multiple, at a multiple of them."""
 MOST_AT_ONCE = 64
 """Launches that are recorded at most before they are handed over."""
 MOST_GIVEN = 256
@@ -97,7 +95,7 @@ class WebGPU:
         if not array.nbytes:
             return
         buffer, offset = self.memory.at(address)
-        start, stop = _words(offset, array.nbytes)
+        start, stop = words(offset, array.nbytes)
         data = np.ascontiguousarray(array).reshape(-1).view("u1")
         if stop - start != array.nbytes:  # what lies in the same words stays
             whole = self._read(buffer, start, stop)
@@ -111,7 +109,7 @@ class WebGPU:
         """A copy from the device, after all launches."""
         if array.nbytes:
             buffer, offset = self.memory.at(address)
-            start, stop = _words(offset, array.nbytes)
+            start, stop = words(offset, array.nbytes)
             found = self._read(buffer, start, stop)[offset - start :][: array.nbytes]
             array[...] = found.view(array.dtype).reshape(array.shape)
 
@@ -179,8 +177,7 @@ class WebGPU:
     def _part(self, address: int, count: int, each: int) -> tuple[int, Any]:
         """The index of the first element of a buffer in what is bound of it, and that."""
         buffer, offset = self.memory.at(address)
-        start = offset // APART * APART
-        size = min(_words(offset, max(count, 8))[1], buffer.size) - start
+        start, size = bound(offset, count, buffer.size)
         most = self.limits["max-storage-buffer-binding-size"]
         if size > most or (offset - start + count) // each > LONGEST:
             raise UserError(
@@ -270,11 +267,6 @@ class WebGPU:
     def milliseconds(self, start: Any, end: Any) -> float:
         """The time between two points."""
         return 1e3 * (end - start)
-
-
-def _words(offset: int, count: int) -> tuple[int, int]:
-    """Where the words start and end in which these bytes lie."""
-    return offset // WORD * WORD, -(-(offset + count) // WORD) * WORD
 
 
 def _wgpu() -> Any:

@@ -33,8 +33,11 @@ class Interval:
     last: int
 
 
-def plan(program: Program) -> Arena:
-    """Place every storage by best fit, in the order in which they come into use."""
+def plan(program: Program, alignment: int = ALIGNMENT) -> Arena:
+    """Place every storage by best fit, in the order in which they come into use.
+
+    Each storage starts at a multiple of ``alignment`` bytes.
+    """
     lifetimes = intervals(program)
     holes = Holes()
     offsets: dict[Storage, Dim] = {}
@@ -45,14 +48,14 @@ def plan(program: Program) -> Arena:
         ending.setdefault(interval.last, []).append(storage)
     for position in range(1 + max(ending, default=-1)):
         for storage in starts.get(position, ()):
-            offsets[storage] = holes.take(padded(storage))
+            offsets[storage] = holes.take(padded(storage, alignment))
         for storage in ending.get(position, ()):
-            holes.give(offsets[storage], padded(storage))
-    aligned = {storage: align(offset) for storage, offset in offsets.items()}
-    return Arena(aligned, align(holes.end))
+            holes.give(offsets[storage], padded(storage, alignment))
+    aligned = {storage: align(offset, alignment) for storage, offset in offsets.items()}
+    return Arena(aligned, align(holes.end, alignment))
 
 
-def padded(storage: Storage) -> Dim:
+def padded(storage: Storage, alignment: int = ALIGNMENT) -> Dim:
     """Bytes from one aligned storage to the next.
 
     Where no multiple of the alignment can be told, there is room to align the next one: so
@@ -60,20 +63,22 @@ def padded(storage: Storage) -> Dim:
     """
     size = storage.bytes
     if isinstance(size, int):
-        return size + -size % ALIGNMENT
-    return size if _multiple(size) else size + (ALIGNMENT - 1)
+        return size + -size % alignment
+    return size if _multiple(size, alignment) else size + (alignment - 1)
 
 
-def align(offset: Dim) -> Dim:
+def align(offset: Dim, alignment: int = ALIGNMENT) -> Dim:
     """The offset rounded up to the alignment."""
     return (
-        offset if _multiple(offset) else floordiv(offset + (ALIGNMENT - 1), ALIGNMENT) * ALIGNMENT
+        offset
+        if _multiple(offset, alignment)
+        else floordiv(offset + (alignment - 1), alignment) * alignment
     )
 
 
-def _multiple(size: Dim) -> bool:
+def _multiple(size: Dim, alignment: int) -> bool:
     factors = [k for _, k in size.terms] if isinstance(size, Expr) else [size]
-    return all(k % ALIGNMENT == 0 for k in factors)
+    return all(k % alignment == 0 for k in factors)
 
 
 class Holes:

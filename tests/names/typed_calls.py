@@ -71,6 +71,20 @@ OPTIONS = (
         "True",
     ),
     Script(
+        "f = lambda x: dlvm.while_loop(lambda v: v.sum() < 100, lambda v: v * 2, x)\n"
+        "dlvm.aot(f, dlvm.spec('f32[3]'), target='webgpu')",
+        'write (target="wasm32")',
+        "f = lambda x: dlvm.while_loop(lambda v: v.sum() < 100, lambda v: v * 2, x)\n"
+        "'net.wasm' in dlvm.aot(f, dlvm.spec('f32[3]'), name='net', {0}).files",
+        "True",
+    ),
+    Script(
+        "dlvm.aot(lambda x: x * 2, dlvm.spec('f32[n]'), target='webgpu')",
+        "such as (dlvm.spec.*)",
+        "'net.webgpu.json' in dlvm.aot(lambda x: x * 2, {0}, target='webgpu', name='net').files",
+        "True",
+    ),
+    Script(
         "dlvm.aot(lambda x: x * 2, X, name='int')",
         "write (name=.*)",
         "dlvm.aot(lambda x: x * 2, X, {0}).description['name']",

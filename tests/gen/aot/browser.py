@@ -13,9 +13,9 @@ import pytest
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage")
 STAYS = ("--virtual-time-budget=20000",)
-PROBE = """<script type="module">
-const root = document.documentElement;
-while (!root.dataset.ready) await new Promise((go) => setTimeout(go, 5));
+LOOKS = """
+const root = document.documentElement, soon = () => new Promise((go) => setTimeout(go, 5));
+while (!root.dataset.ready) await soon();
 const $ = (css) => document.querySelector(css), all = (css) => [...document.querySelectorAll(css)];
 const text = (css) => all(css).map((e) => e.textContent);
 const type = (css, value) => { $(css).value = value; $(css).dispatchEvent(new Event("input")); };
@@ -24,8 +24,11 @@ const point = (css, kind, x, y) => {
   const at = { clientX: r.left + x * r.width, clientY: r.top + y * r.height, buttons: 1 };
   $(css).dispatchEvent(new PointerEvent(kind, at));
 };
+"""
+"""What looks at a page that is ready, and types and draws there."""
+PROBE = f"""<script type="module">{LOOKS}
 let found;
-try { found = await (async () => { CODE })(); } catch (x) { found = `${x.stack}`; }
+try {{ found = await (async () => {{ CODE }})(); }} catch (x) {{ found = `${{x.stack}}`; }}
 root.dataset.found = JSON.stringify(found);
 </script>"""
 

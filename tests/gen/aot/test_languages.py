@@ -16,7 +16,7 @@ from dlvm.gen.aot.linking import OWN, linkers
 from dlvm.targets import named
 from tests.test_docs import run_page
 
-from .browser import after
+from .browser import LOOKS, after
 from .test_everywhere import host_runs
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "ahead"
@@ -114,17 +114,37 @@ def test_digits_trained_in_python_are_recognised_in_c(digits):
     assert list(map(int, printed(["./digits"], folder).split())) == seen
 
 
-def test_digits_trained_in_python_are_recognised_in_a_page(digits, tmp_path):
-    folder, seen = digits
-    page = (folder / "web" / "digits.html").read_text("utf8")
-    drawn = (
-        "const c = '#argument-x canvas', first = text('.best span');"
-        "point(c, 'pointerdown', .5, .1); point(c, 'pointermove', .5, .9);"
-        "return [first, text('.best span'), text('.bar b').map(Number)]"
-    )
-    first, after_a_stroke, shares = after(page, drawn, tmp_path)
+DRAWN = """
+const look = async (known) => {
+  while (text('.bar b').join() === known) await soon();
+  return [text('.best span'), text('.bar b').map(Number), text('.bar b').join()];
+};
+const first = await look('');
+point('#argument-x canvas', 'pointerdown', .5, .1);
+point('#argument-x canvas', 'pointermove', .5, .9);
+const [best, shares] = await look(first[2]);
+return [first[0], best, shares, $('#status').textContent];
+"""
+
+
+def assert_recognised(found, seen, way):
+    first, after_a_stroke, shares, status = found
     assert first == [str(seen[0])]
     assert len(after_a_stroke) == 1 and abs(sum(shares) - 1) < 0.01
+    assert re.fullmatch(rf"digits: \d+\.\d\d ms a call by {way}", status)
+
+
+def test_digits_are_recognised_in_a_page_by_webgpu(digits, webgpu_browser):
+    folder, seen = digits
+    page = (folder / "web" / "digits.html").as_uri()
+    assert_recognised(webgpu_browser.after(page, LOOKS + DRAWN), seen, "WebGPU")
+
+
+def test_digits_are_recognised_in_a_page_without_a_device(digits, tmp_path):
+    folder, seen = digits
+    page = (folder / "web" / "digits.html").read_text("utf8")
+    way = r"WebAssembly \(there is no device of WebGPU\)"
+    assert_recognised(after(page, DRAWN, tmp_path), seen, way)
 
 
 def test_valgrind_finds_nothing(tmp_path):
