@@ -214,7 +214,7 @@ def built(module: Module, target: Target, schedule: str | None = None) -> Device
     printed = target.dialect in DIALECTS
     whole = module_of(target) if printed else Text("nounwind")
     if printed:
-        refuse_absent(module, program, target)
+        refuse_absent(module, target)
     for kernel in program.kernels():
         parts = phases(kernel)
         for phase in parts:

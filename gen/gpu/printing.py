@@ -18,6 +18,7 @@ from dlvm.gen.loops.statements import (
     Multiply,
     Product,
     Sort,
+    Statement,
     Store,
     accesses,
     statements,
@@ -28,11 +29,11 @@ from dlvm.gen.printed.languages import DIALECTS
 from dlvm.gen.printed.module import PrintedText
 from dlvm.gen.printed.writer import Pointer, PrintedWriter
 from dlvm.gen.program.promises import Promises
-from dlvm.gen.program.steps import Program
 from dlvm.gen.text.lanes import stored_type
 from dlvm.ir import Module
 from dlvm.target import Target
 
+from .lane_sorts import sort
 from .mapping import block_size
 from .nvptx import GpuEmitter
 
@@ -89,6 +90,8 @@ class _Given:
 def _given(w: PrintedWriter, kernel: LoopKernel) -> list[_Given]:
     """The buffers of a kernel, and the status last."""
     stored = {x.memory.name for x in accesses(kernel.body) if isinstance(x, Store)}
+    sorts = (s for s in statements(kernel.body) if isinstance(s, Sort))
+    stored |= {b.name for s in sorts for b in s.touched}
     typed = [
         (b.name, stored_type(b.dtype), "written" if b.name in stored else "read")
         for b in kernel.buffers
@@ -114,6 +117,12 @@ class _PrintedEmitter(GpuEmitter):
     def claim(self, code: int) -> str:
         return self.w.call("i1", "dlvm.claim", ("i64", str(code)))
 
+    def statement(self, s: Statement) -> None:
+        if isinstance(s, Sort):
+            sort(self, s)
+        else:
+            super().statement(s)
+
     def loop(self, s: Loop) -> None:
         if s.kind == "vector":
             extent = self.offsets.first(self.offsets.known(s.extent))
@@ -128,7 +137,7 @@ def _shares(s: Loop) -> bool:
     return any(isinstance(t, Local) and t.shared for t in statements(s.body))
 
 
-def refuse_absent(module: Module, program: Program, target: Target) -> None:
+def refuse_absent(module: Module, target: Target) -> None:
     """An error for what the language of a target has not, with the operation and its line."""
     dialect = DIALECTS[target.dialect]
     for op in (op for fn in module.functions for op in fn.walk()):
@@ -136,11 +145,6 @@ def refuse_absent(module: Module, program: Program, target: Target) -> None:
             reason = dialect.absent.get(type_.dtype.name)
             if reason is not None and type_.shape:
                 raise _refused(f"{op.name} of {type_}: {reason}", op.origin, _other(dialect))
-    for kernel in program.kernels():
-        if any(isinstance(s, Sort) for s in statements(kernel.body)):
-            remedy = "leave the target out, and the function runs on the CPU"
-            message = f"rows that one lane sorts are not printed in {dialect.language} yet"
-            raise _refused(message, kernel.origin, remedy)
 
 
 def _refused(message: str, origin: Origin | None, remedy: str) -> UserError:
