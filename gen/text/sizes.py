@@ -369,7 +369,8 @@ def divided(
         relation, a, b = "slt" if call.function == "min" else "sgt", by.within(a), by.within(b)
         return by.select(by.do(f"icmp {relation}", a, b), a, b)
     divisor = call.rhs
-    beyond = isinstance(divisor, int) and divisor >> (by.bits - 1) > 0
-    if beyond or (isinstance(divisor, int) and divisor > 0 and divisor & (divisor - 1) == 0):
-        return by.by_power(call, a, divisor)
+    if isinstance(divisor, int) and divisor > 0:
+        beyond = divisor >> (by.bits - 1) > 0
+        if beyond or divisor & (divisor - 1) == 0:
+            return by.by_power(call, a, divisor)
     return by.guarded(call, a, b)

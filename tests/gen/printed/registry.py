@@ -24,7 +24,7 @@ import threading
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from unittest import mock
@@ -73,7 +73,9 @@ TWICE = 16
 NAMED, DRAWN = "program:", "drawn:"
 STATES = ("right", "refused", "slow", "wrong")
 
-REFUSED: Mapping[tuple[str, str], str] = {
+COMMAND = ("-m", "tests.gen.printed.registry", "--child")
+
+REFUSED: dict[tuple[str, str], str] = {
     ("webgpu", "f64"): r"WGSL has no arrays of f64",
     ("webgpu", "functions of numbers of f64"): r"WGSL has no \w+ of f64",
     ("webgpu", "lgamma"): r"WGSL has no lgamma of f32",
@@ -262,8 +264,8 @@ class Child:
     """A process that runs programs on a device."""
 
     def __init__(self, device: str) -> None:
-        command = [sys.executable, "-m", "tests.gen.printed.registry", "--child", device]
-        self.process = subprocess.Popen(
+        command = [sys.executable, *COMMAND, device]
+        self.process: Any = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -307,7 +309,9 @@ class Child:
         """Ends the process."""
         self.left = 0
         self.process.kill()
-        self.process.wait()
+        self.reader.join()
+        with contextlib.suppress(BrokenPipeError), self.process:
+            pass
 
 
 def outcomes(device: str, names: Collection[str]) -> Iterator[tuple[str, Outcome]]:
