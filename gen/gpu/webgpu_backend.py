@@ -179,6 +179,8 @@ class WebGPU:
     def _part(self, address: int, count: int, each: int) -> tuple[int, Any]:
         """The index of the first element of a buffer in what is bound of it, and that."""
         buffer, offset = self.memory.at(address)
+        if not count:  # nothing is read of it, and it may lie behind the last word
+            return 0, {"buffer": buffer, "offset": 0, "size": APART}
         start = offset // APART * APART
         size = min(_words(offset, max(count, 8))[1], buffer.size) - start
         most = self.limits["max-storage-buffer-binding-size"]
