@@ -68,8 +68,8 @@ class Net:
         return make.make_model(graph, opset_imports=opset, ir_version=8).SerializeToString()
 
 
-def resnet18(batch: int) -> tuple[bytes, tuple[int, ...]]:
-    """He et al. (2015)."""
+def resnet18(batch: int, side: int = 224) -> tuple[bytes, tuple[int, ...]]:
+    """He et al. (2015), for images of this many pixels along a side."""
     net = Net()
     x = net.node("Relu", net.conv("x", 3, 64, 7, 2))
     x = net.node("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
@@ -79,7 +79,7 @@ def resnet18(batch: int) -> tuple[bytes, tuple[int, ...]]:
             y = net.conv(net.node("Relu", net.conv(x, c, o, 3, stride)), o, o, 3)
             short = x if c == o else net.conv(x, c, o, 1, stride)
             x, c = net.node("Relu", net.node("Add", y, short)), o
-    shape = (batch, 3, 224, 224)
+    shape = (batch, 3, side, side)
     return net.model(net.head(x, c), *shape), shape
 
 

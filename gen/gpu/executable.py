@@ -219,7 +219,7 @@ def built(
     printed = target.dialect in DIALECTS
     whole = module_of(target) if printed else Text("nounwind")
     if printed:
-        refuse_absent(module, program, target)
+        refuse_absent(module, target)
     for kernel in program.kernels():
         parts = phases(kernel)
         for phase in parts:

@@ -54,10 +54,10 @@ class Numbered:
             del self._starts[bisect_right(self._starts, address) - 1]
 
     def at(self, address: int) -> tuple[Any, int]:
-        """The buffer in which an address lies, and how far."""
+        """The buffer in which an address lies, and how far; an empty array may lie in none."""
         with self._lock:
-            start = self._starts[bisect_right(self._starts, address) - 1]
-            return self._held[start], address - start
+            start = self._starts[max(bisect_right(self._starts, address) - 1, 0)]
+            return self._held[start], max(address - start, 0)
 
     def __len__(self) -> int:
         return len(self._held)

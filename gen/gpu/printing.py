@@ -18,6 +18,7 @@ from dlvm.gen.loops.statements import (
     Multiply,
     Product,
     Sort,
+    Statement,
     Store,
     accesses,
     statements,
@@ -29,11 +30,11 @@ from dlvm.gen.printed.module import PrintedText
 from dlvm.gen.printed.wgsl_joined import LEAST, joined
 from dlvm.gen.printed.writer import Pointer, PrintedWriter
 from dlvm.gen.program.promises import Promises
-from dlvm.gen.program.steps import Program
 from dlvm.gen.text.lanes import stored_type
 from dlvm.ir import Module
 from dlvm.target import Target
 
+from .lane_sorts import sort
 from .mapping import block_size
 from .nvptx import GpuEmitter
 
@@ -118,7 +119,9 @@ def _given(w: PrintedWriter, kernel: LoopKernel) -> list[_Given]:
 
 def stored(kernel: LoopKernel) -> set[str]:
     """The names of the memories to which a kernel writes."""
-    return {x.memory.name for x in accesses(kernel.body) if isinstance(x, Store)}
+    sorts = (s for s in statements(kernel.body) if isinstance(s, Sort))
+    found = {x.memory.name for x in accesses(kernel.body) if isinstance(x, Store)}
+    return found | {b.name for s in sorts for b in s.touched}
 
 
 def _buffer(w: PrintedWriter, kernel: str, i: int, name: str, type_: str, where: str) -> _Given:
@@ -136,6 +139,12 @@ class _PrintedEmitter(GpuEmitter):
     def claim(self, code: int) -> str:
         return self.w.call("i1", "dlvm.claim", ("i64", str(code)))
 
+    def statement(self, s: Statement) -> None:
+        if isinstance(s, Sort):
+            sort(self, s)
+        else:
+            super().statement(s)
+
     def loop(self, s: Loop) -> None:
         if s.kind == "vector":
             extent = self.offsets.first(self.offsets.known(s.extent))
@@ -150,7 +159,7 @@ def _shares(s: Loop) -> bool:
     return any(isinstance(t, Local) and t.shared for t in statements(s.body))
 
 
-def refuse_absent(module: Module, program: Program, target: Target) -> None:
+def refuse_absent(module: Module, target: Target) -> None:
     """An error for what the language of a target has not, with the operation and its line."""
     dialect = DIALECTS[target.dialect]
     for op in (op for fn in module.functions for op in fn.walk()):
@@ -158,11 +167,6 @@ def refuse_absent(module: Module, program: Program, target: Target) -> None:
             reason = dialect.absent.get(type_.dtype.name)
             if reason is not None and type_.shape:
                 raise _refused(f"{op.name} of {type_}: {reason}", op.origin, _other(dialect))
-    for kernel in program.kernels():
-        if any(isinstance(s, Sort) for s in statements(kernel.body)):
-            remedy = "leave the target out, and the function runs on the CPU"
-            message = f"rows that one lane sorts are not printed in {dialect.language} yet"
-            raise _refused(message, kernel.origin, remedy)
 
 
 def _refused(message: str, origin: Origin | None, remedy: str) -> UserError:

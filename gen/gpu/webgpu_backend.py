@@ -177,6 +177,8 @@ class WebGPU:
     def _part(self, address: int, count: int, each: int) -> tuple[int, Any]:
         """The index of the first element of a buffer in what is bound of it, and that."""
         buffer, offset = self.memory.at(address)
+        if not count:  # nothing is read of it, and it may lie behind the last word
+            return 0, {"buffer": buffer, "offset": 0, "size": APART}
         start, size = bound(offset, count, buffer.size)
         most = self.limits["max-storage-buffer-binding-size"]
         if size > most or (offset - start + count) // each > LONGEST:

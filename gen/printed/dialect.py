@@ -10,6 +10,7 @@ instructions have. This file knows what a table holds, and no language.
 from __future__ import annotations
 
 import math
+import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,11 +18,14 @@ from dataclasses import dataclass, field
 from .instruction import fields
 
 SPELT = str.maketrans(".-", "__")
+TYPE = re.compile(r"[iuf](8|16|32|64)")
+"""Names of types in a language, as ``i32`` is in WGSL, which a variable of a loop may have."""
 
 
 def spelt(name: str) -> str:
     """A name of LLVM code as one that languages take."""
-    return name.lstrip("%@").translate(SPELT)
+    found = name.lstrip("%@").translate(SPELT)
+    return f"{found}_" if TYPE.fullmatch(found) else found
 
 
 @dataclass(frozen=True)

@@ -315,6 +315,7 @@ class _Division:
     def __init__(self, w: FunctionWriter, type_: str, lanes: int, into: Lines | None) -> None:
         self.w, self.type, self.lanes, self.into = w, type_, lanes, into
         self.truth = vector("i1", lanes)
+        self.bits = int(w.text.index[1:])
 
     def do(self, op: str, a: str, b: str) -> str:
         return self.w.value(f"{op} {self.type} {a}, {b}", self.into)
@@ -327,10 +328,16 @@ class _Division:
         return self.w.value(line, self.into)
 
     def by_power(self, call: Call, a: str, divisor: int) -> str:
-        """Shifting rounds down, so the sign needs no care."""
+        """Shifting rounds down, so the sign needs no care. Few divisors exceed all indices."""
+        places = (divisor - 1).bit_length()
         if call.function == "floordiv":
-            return self.do("ashr", a, self.constant(divisor.bit_length() - 1))
-        return self.do("and", a, self.constant(divisor - 1))
+            return self.do("ashr", a, self.constant(min(places, self.bits - 1)))
+        return self.do("and", a, self.constant(divisor - 1 if places < self.bits else -1))
+
+    def within(self, x: str) -> str:
+        """A known bound that no index reaches, as the last one that an index may be."""
+        most = (1 << (self.bits - 1)) - 1
+        return str(min(int(x), most)) if x.isdecimal() else x
 
     def guarded(self, call: Call, a: str, b: str) -> str:
         """By 1 in place of 0, where the result is 0."""
@@ -359,9 +366,11 @@ def divided(
     """``floordiv``, ``mod``, ``min`` or ``max``; by zero, 0."""
     by = _Division(w, type_, lanes, into)
     if call.function in ("min", "max"):
-        relation = "slt" if call.function == "min" else "sgt"
+        relation, a, b = "slt" if call.function == "min" else "sgt", by.within(a), by.within(b)
         return by.select(by.do(f"icmp {relation}", a, b), a, b)
     divisor = call.rhs
-    if isinstance(divisor, int) and divisor > 0 and divisor & (divisor - 1) == 0:
-        return by.by_power(call, a, divisor)
+    if isinstance(divisor, int) and divisor > 0:
+        beyond = divisor >> (by.bits - 1) > 0
+        if beyond or divisor & (divisor - 1) == 0:
+            return by.by_power(call, a, divisor)
     return by.guarded(call, a, b)

@@ -219,7 +219,7 @@ def _same_everywhere(op: Op) -> bool:
 
 
 def _splat_of_splats(op: Op) -> Value | None:
-    if not isinstance(op, Elementwise) or not op.shape:
+    if not isinstance(op, Elementwise) or not op.shape or not op.shape_free:
         return None
     numbers = [scalar_value(x) for x in op.operands]
     if any(n is None for n in numbers):

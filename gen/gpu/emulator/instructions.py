@@ -227,6 +227,11 @@ def _field(w: Lines, o: tuple[str, ...], type_: str) -> None:
     bits, start, count = WIDTHS[type_], int(o[2]), int(o[3])
     if not 0 <= start < bits or not 0 < count < bits:
         raise CompilerError("a field outside of the number")
+    if type_.startswith("s"):  # its first bit is its sign
+        above = max(bits - start - count, 0)
+        moved = w.let(f"shl i{bits} {w.bits(o[1], bits)}, {above}")
+        w.put(o[0], f"ashr i{bits} {moved}, {start + above}", type_)
+        return
     moved = w.let(f"lshr i{bits} {w.bits(o[1], bits)}, {start}")
     w.put(o[0], f"and i{bits} {moved}, {constant((1 << count) - 1, bits)}", type_)
 
@@ -389,7 +394,7 @@ RULES: tuple[tuple[str, Rule], ...] = (
     (r"(shl)\.(b16|b32|b64)", _shift),
     (r"(shr)\.([subB](?:16|32|64))", _shift),
     (r"shf\.([lr])\.wrap\.b32", _funnel),
-    (r"bfe\.(u32|u64)", _field),
+    (r"bfe\.([us](?:32|64))", _field),
     (r"prmt\.b32", _permuted),
     (r"clz\.(b32|b64)", _leading_zeros),
     (r"setp\.(eq|ne|lt|le|gt|ge|lo|ls|hi|hs)\.([bsu](?:16|32|64))", _compare),

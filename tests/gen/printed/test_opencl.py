@@ -60,6 +60,7 @@ PROGRAMS = {
     "gather": (lambda x, i: x[i] * 2, ROWS, INDICES),
     "scatter": (lambda x, i, u: x.at[i].add(u), ROWS, INDICES, f32(90, 300)),
     "search": (lambda x, v: dlvm.searchsorted(x, v), np.sort(f32(100)), f32(20)),
+    "short rows": (lambda x: (dlvm.sort(x, axis=1), dlvm.argsort(x, axis=1)), f32(40, 3)),
     "random": (lambda x: dlvm.random.normal(dlvm.random.key(3), (100,), dtype="f32") + x, f32(100)),
 }
 

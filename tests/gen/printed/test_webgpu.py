@@ -97,6 +97,7 @@ PROGRAMS = {
     "scatter": (lambda x, i, u: x.at[i].add(u), ROWS, INDICES, f32(90, 300)),
     "search": (lambda x, v: dlvm.searchsorted(x, v), np.sort(f32(100)), f32(20)),
     "sort": (lambda x: dlvm.sort(x, axis=1), ROWS),
+    "short rows": (lambda x: (dlvm.sort(x, axis=1), dlvm.argsort(x, axis=1)), f32(40, 3)),
     "order": (lambda x: dlvm.argsort(x, axis=0), COLUMNS),
     "scan": (lambda x: dlvm.cumsum(x, axis=1), LONG),
     "bits": (lambda x: dlvm.random.bits(dlvm.random.key(3), (50,)) + x, LONG.reshape(-1)[:50]),

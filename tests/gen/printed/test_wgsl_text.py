@@ -7,7 +7,12 @@ import pytest
 
 import dlvm
 from dlvm.base.errors import UserError
+from dlvm.gen.printed.dialect import spelt
+from dlvm.gen.printed.module import PrintedText
 from dlvm.gen.printed.wgsl import WGSL
+from dlvm.gen.printed.writer import PrintedWriter
+from dlvm.gen.text.sizes import Offsets
+from dlvm.ir.sizes import dims
 
 X = np.ones((4, 40), "f4")
 
@@ -43,6 +48,22 @@ def test_indices_are_short_and_numbers_long():
     assert "dlvm_less(" in found and "dlvm_mul(" not in found
     assert not re.search(r"for \(var \w+: vec2", found)
     assert "dlvm_mul(" in text(lambda i: i * i, np.arange(3))
+
+
+def test_sizes_that_no_index_reaches_bound_nothing():
+    """Words of 32 bits have no such divisor, and none in which to write it."""
+    w, n = PrintedWriter(PrintedText(WGSL)), dims.symbol("n")
+    offsets = Offsets(w)
+    offsets.scopes[0].names["n"] = "%n"
+    for d in (n // (1 << 40), n // (3 << 40), dims.mod(n, 1 << 40), dims.minimum(n, 1 << 40)):
+        offsets.index(d)
+    lines = w.body()
+    assert lines.count(">> 31u") == 2 and "& 4294967295u" in lines
+    assert "select(n, 2147483647u, " in lines
+
+
+def test_no_variable_has_the_name_of_a_type():
+    assert [spelt(f"%{x}") for x in ("i32", "f16", "i3", "u640")] == ["i32_", "f16_", "i3", "u640"]
 
 
 def test_bytes_are_parts_of_words_which_stores_share():

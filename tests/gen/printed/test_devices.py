@@ -1,0 +1,87 @@
+"""A few operations and programs on each device that is here, others with each seed of the suite.
+
+``python -m tests.gen.printed.registry`` runs all of them.
+"""
+
+import random
+import time
+
+import pytest
+
+from dlvm.ir import F32, NUMBERS, OPS
+from dlvm.ops.families import Factorisation
+from tests.running import seed
+
+from . import registry
+from .registry import DEVICES, LIMIT, NAMED, REFUSED, Outcome, absent, fitting, outcome
+
+SECONDS = 2.0
+"""Processor time after which no further program begins."""
+FOUND = (39, 69)
+"""Seeds of a constant that is shared by ranks, and of an empty array behind all memory."""
+QUICK = tuple(c for c in OPS.values() if not issubclass(c, Factorisation))
+"""A driver takes seconds for what is left out."""
+
+
+@pytest.fixture(params=DEVICES)
+def device(request):
+    """A device, or no test at all, said loudly."""
+    if why := absent(request.param):
+        pytest.skip(f"nothing was run on {request.param}: {why}")
+    return request.param
+
+
+def assert_right(device, names):
+    """As many as there is time for, and one at least."""
+    begin = time.process_time()
+    for i, name in enumerate(names):
+        if i and time.process_time() - begin > SECONDS:
+            break
+        found = outcome(device, name)
+        assert found.state in ("right", "refused"), (name, found)
+
+
+def test_some_operations_give_what_the_interpreter_gives(device):
+    dice = random.Random(seed())
+    drawn = ((cls, dice.choice(NUMBERS)) for cls in dice.sample(QUICK, len(QUICK)))
+    assert_right(device, (f"{c.name} {t} {s}" for c, t in drawn for s in fitting(c, t, 1)))
+
+
+def test_some_programs_give_what_a_cpu_gives(device):
+    dice = random.Random(seed())
+    names = [f"{NAMED} {name} 0" for name in ("int8", "collatz", "softmax", "gathered")]
+    assert_right(device, [dice.choice(names), f"{registry.DRAWN} all {seed()}"])
+
+
+@pytest.mark.parametrize("seed", FOUND)
+def test_random_programs_that_were_wrong(device, seed):
+    program = registry.drawn("webgpu", seed)  # of types that every device has
+    assert not registry.check(device, program)
+
+
+def test_what_is_wrong_or_not_in_the_table_is_told(device, monkeypatch):
+    (first,) = fitting(OPS["neg"], F32, 1)
+    name = f"neg f32 {first}"
+    monkeypatch.setattr(registry, "differ", lambda *_: "wrong")
+    assert outcome(device, name) == Outcome("wrong", "wrong")
+
+    def refused(*_):
+        raise registry.UserError("there is no such thing")
+
+    monkeypatch.setattr(registry, "built", refused)
+    assert outcome(device, name).reason.endswith("no table holds: there is no such thing")
+    monkeypatch.setitem(REFUSED, (device, "things"), "no such thing")
+    assert outcome(device, name) == Outcome("refused", "things")
+
+
+def test_each_program_has_a_process_and_a_limit(monkeypatch):
+    """A child that never answers is killed, and the next one goes on."""
+    assert LIMIT <= 20
+    script = "import sys, time; print('ready', flush=True); input(); time.sleep(60)"
+    monkeypatch.setattr(registry, "COMMAND", ("-c", script))
+    monkeypatch.setattr(registry, "LIMIT", 0.2)
+    assert [found.state for _, found in registry.outcomes("any", ["a"])] == ["slow"]
+    script = "print('ready', flush=True); input(); print('right ', flush=True)"
+    monkeypatch.setattr(registry, "COMMAND", ("-c", script))
+    found = [found.state for _, found in registry.outcomes("any", ["a", "b", "c"])]
+    assert found == ["right", "wrong", "right"]
