@@ -134,7 +134,47 @@ class Adam(Case):
         return tuple(out)
 
 
-class Evidence(Case):
+class Algebra(Case):
+    """What libraries leave to LAPACK, which IREE and ONNX Runtime do not call."""
+
+
+class Solve(Algebra):
+    """Unknowns of linear equations."""
+
+    def run(self, xp: Any, *arguments: Any) -> Any:
+        return xp.linalg.solve(*arguments)
+
+
+class Cholesky(Algebra):
+    """The factor of a definite matrix."""
+
+    def run(self, xp: Any, *arguments: Any) -> Any:
+        return xp.linalg.cholesky(*arguments)
+
+
+class Eigenvalues(Algebra):
+    """Those of a symmetric matrix."""
+
+    def run(self, xp: Any, *arguments: Any) -> Any:
+        return xp.linalg.eigvalsh(*arguments)
+
+
+class SingularValues(Algebra):
+    """Those of a matrix."""
+
+    def run(self, xp: Any, *arguments: Any) -> Any:
+        return xp.linalg.svdvals(*arguments)
+
+
+class Power(Algebra):
+    """The fifth power of a matrix, times a vector."""
+
+    def run(self, xp: Any, *arguments: Any) -> Any:
+        a, v = arguments
+        return xp.linalg.matrix_power(a, 5) @ v
+
+
+class Evidence(Algebra):
     """A Gaussian process's ``log det K + y' inv(K) y``, for a covariance K of points on a line.
 
     For dlvm it is written as that, with what is known of K. Other libraries are given the form by
@@ -167,6 +207,7 @@ def cases(quick: bool) -> Iterator[Case]:
     yield from _products((64, 256) if quick else (64, 128, 256, 512, 1024, 2048))
     yield from _kernels(100_000 if quick else 1_000_000, 512 if quick else 4096)
     yield from _steps((32,) if quick else (32, 128, 1024))
+    yield from _algebra(64 if quick else 400)
 
 
 def _products(sizes: tuple[int, ...]) -> Iterator[Case]:
@@ -216,6 +257,16 @@ def _steps(batches: tuple[int, ...]) -> Iterator[Case]:
         name, size = "network of two layers, gradient", f"{batch}x784x{hidden}x10"
         yield Perceptron(name, size, flops, read, given, wrt=(0, 1, 2, 3))
     yield _evidence(200)
+
+
+def _algebra(n: int) -> Iterator[Case]:
+    size, a = f"{n}x{n} float64", normal(n, n, dtype=np.float64)
+    definite, symmetric, b = a @ a.T / n + np.eye(n), a + a.T, normal(n, 16, dtype=np.float64)
+    yield Solve("solve, 16 right sides", size, 2 * n**3 / 3, 8 * n * n, (a, b), 1e-6)
+    yield Cholesky("Cholesky factor", size, n**3 / 3, 8 * n * n, (definite,), 1e-8)
+    yield Eigenvalues("symmetric eigenvalues", size, 4 * n**3 / 3, 8 * n * n, (symmetric,), 1e-8)
+    yield SingularValues("singular values", size, 8 * n**3 / 3, 8 * n * n, (a,), 1e-8)
+    yield Power("A^5 v", size, 10 * n * n, 8 * n * n, (a, b[:, 0].copy()), 1e-6)
 
 
 def _evidence(n: int) -> Case:

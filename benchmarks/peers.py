@@ -18,7 +18,7 @@ import numpy as np
 import dlvm
 
 from . import apart
-from .cases import Case, Evidence
+from .cases import Algebra, Case
 from .onnx_words import model
 from .training import Training
 
@@ -93,7 +93,7 @@ def with_iree(case: Case) -> Callable[[], Any] | None:
 
     JAX leaves Cholesky factors to a library that IREE does not call.
     """
-    if isinstance(case, Training | Evidence):
+    if isinstance(case, Training | Algebra):
         return None
     jax = importlib.import_module("jax")
     compiler: Any = importlib.import_module("iree.compiler")
@@ -129,7 +129,7 @@ def with_iree(case: Case) -> Callable[[], Any] | None:
 
 def with_onnxruntime(case: Case) -> Callable[[], Any] | None:
     """The program as an ONNX graph; no gradients."""
-    if case.wrt:
+    if case.wrt or isinstance(case, Algebra):
         return None
     runtime: Any = importlib.import_module("onnxruntime")
     options = runtime.SessionOptions()
