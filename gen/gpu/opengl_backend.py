@@ -25,7 +25,7 @@ from dlvm.gen.printed.dialect import spelt
 from dlvm.ir import Array
 
 from .device import DeviceCode, Ready
-from .numbered import APART, Numbered
+from .numbered import APART, Numbered, bound
 
 INSTALL = "pip install 'dlvm-compiler[opengl]'"
 SOFTWARE = (
@@ -125,8 +125,9 @@ class OpenGL:
     def _bind(self, binding: int, address: int, count: int, each: int) -> int:
         """Makes a buffer reachable, and gives the index of its first element in what is."""
         buffer, offset = self.memory.at(address)
-        start = offset // APART * APART
-        size = min(-(-(offset + max(count, 8)) // 8) * 8, buffer.size) - start
+        if not count:  # nothing is read of it, and it may lie behind the last word
+            offset = 0
+        start, size = bound(offset, count, buffer.size)
         if size > self.limits[BYTES] or (offset - start + count) // each > LONGEST:
             raise UserError(
                 f"a kernel on {self.name} reaches {self.limits[BYTES]:,} bytes of an array, "
