@@ -3,10 +3,11 @@
     python -m benchmarks.backends [--size 32] [--runs 100] [--only opencl] [--json FILE]
 
 Each back end runs in a process of its own for at most ``LIMIT`` seconds: machine code of the CPU,
-WebAssembly in Node, each language that is printed for a device, and PTX in the emulator, which gets
-a small image and runs once. All classify the same image. A row says whether the class is that of
-the CPU, how far the scores are from the CPU's in units of the largest one, the time of the first
-call with all that it compiles, and the mean time of later calls. What cannot run here says why.
+WebAssembly in Node, each language that is printed for a device, WebGPU in a browser, and PTX in the
+emulator, which gets a small image and runs once. All classify the same image. A row says whether
+the class is that of the CPU, how far the scores are from the CPU's in units of the largest one, the
+time of the first call with all that it compiles, and the mean time of later calls. What cannot run
+here says why.
 """
 
 from __future__ import annotations
@@ -17,9 +18,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +36,8 @@ from dlvm.targets import PRINTED
 
 from .networks import resnet18
 
-CPU, WASM, PTX = "cpu", "wasm32", "ptx"
-BACKENDS = (CPU, WASM, *PRINTED, PTX)
+CPU, WASM, PTX, BROWSER = "cpu", "wasm32", "ptx", "chromium"
+BACKENDS = (CPU, WASM, *PRINTED, BROWSER, PTX)
 LIMIT = 120.0
 """Seconds that one back end may take."""
 SIZE, SMALL, RUNS = 32, 32, 100
@@ -59,6 +63,25 @@ while (done < runs && performance.now() - begin < 1000 * seconds) { f.call(); do
 const mean = (performance.now() - begin) / done;
 const scores = Array.from(f.results[said.results[0].name]);
 console.log(JSON.stringify({ scores, first, mean, runs: done }));
+"""
+
+
+PAGE = """
+const { loadEither } = await import("./webgpu.js");
+const of = async (name) => (await fetch(name)).arrayBuffer();
+const json = (file) => JSON.parse(new TextDecoder().decode(file));
+const start = performance.now();
+const names = ["net.wasm", "net.json", "net.weights.bin", "net.webgpu.json", "x.bin"];
+const [wasm, said, weights, gpu, x] = await Promise.all(names.map(of));
+const f = await loadEither(wasm, json(said), new Uint8Array(weights), json(gpu));
+const [name] = Object.keys(f.arguments);
+const call = () => f.call({ [name]: new Float32Array(x) });
+await call();
+const first = performance.now() - start, begin = performance.now();
+let done = 0;
+while (done < RUNS && performance.now() - begin < 1000 * SECONDS) { await call(); done += 1; }
+const mean = (performance.now() - begin) / done;
+return [f.device, { scores: Array.from(Object.values(f.results)[0]), first, mean, runs: done }];
 """
 
 
@@ -107,10 +130,46 @@ def in_node(size: int, runs: int) -> dict[str, Any]:
     return {**found, "first": found["first"] + 1e3 * made}
 
 
+def in_chromium(size: int, runs: int) -> dict[str, Any]:
+    """The same in a page by WebGPU, on a device that is software."""
+    from tests.gen.aot.driving import Driven
+
+    classify, image = network(size)
+    if shutil.which(BROWSER) is None:
+        raise dlvm.UserError("no chromium is on PATH")
+    with tempfile.TemporaryDirectory() as name:
+        folder, start = Path(name), time.perf_counter()
+        dlvm.aot(dlvm.function(classify), image, target="webgpu", name="net", out=folder)
+        made = time.perf_counter() - start
+        (folder / "x.bin").write_bytes(image.tobytes())
+        server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder))
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        page = PAGE.replace("RUNS", str(runs)).replace("SECONDS", str(SECONDS))
+        driven = Driven(folder)
+        try:
+            address = f"http://127.0.0.1:{server.server_port}/net.json"
+            device, found = driven.after(address, page)
+        finally:
+            driven.close()
+            server.shutdown()
+    if device != "webgpu":
+        raise RuntimeError(f"the page ran by {device}")
+    return {**found, "first": found["first"] + 1e3 * made}
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """Files of a folder, without a line for each."""
+
+    def log_message(self, *_: Any) -> None:
+        """Says nothing."""
+
+
 def child(backend: str, size: int, runs: int) -> dict[str, Any]:
     """What a back end gives."""
     if backend == WASM:
         return in_node(size, runs)
+    if backend == BROWSER:
+        return in_chromium(size, runs)
     target = {CPU: "host", PTX: "cuda"}.get(backend, backend)
     with using(EmulatedDevice()) if backend == PTX else nullcontext():
         return timed(target, size, 0 if backend == PTX else runs)
