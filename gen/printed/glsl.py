@@ -72,12 +72,6 @@ HELPERS = {
   precise const double whole = high + double(x.x);
   return whole;
 }""",
-    "dlvm_hidden": """float dlvm_hidden(float x) {
-  return uintBitsToFloat(floatBitsToUint(x) ^ dlvm_zero);
-}
-double dlvm_hidden(double x) {
-  return packDouble2x32(unpackDouble2x32(x) ^ uvec2(dlvm_zero, 0u));
-}""",
     "dlvm_f64_signed": """double dlvm_f64_signed(double size, double sign) {
   const uvec2 bits = unpackDouble2x32(size);
   const uint high = unpackDouble2x32(sign).y & 0x80000000u;
@@ -90,6 +84,11 @@ bool dlvm_is_nan(double x) {
   const uvec2 bits = unpackDouble2x32(x);
   const uint size = bits.y & 0x7fffffffu;
   return size > 0x7ff00000u || (size == 0x7ff00000u && bits.x != 0u);
+}""",
+    "dlvm_hidden": like_c(HELPERS_OF_WGSL["dlvm_hidden"], NAMES)
+    + """
+double dlvm_hidden(double x) {
+  return packDouble2x32(unpackDouble2x32(x) ^ uvec2(dlvm_zero, 0u));
 }""",
     "dlvm_choose": "uint dlvm_choose(uint no, uint yes, bool which) { return which ? yes : no; }",
     "dlvm_leading": "uint dlvm_leading(uint x) { return uint(31 - findMSB(x)); }",
@@ -129,9 +128,8 @@ def _forms() -> dict[str, str]:
         "fsub": "{0} - {1}",
         "fmul": "{0} * {1}",
         **{
-            f"f{word}.zero.{t}": f"dlvm_hidden({{0}}) {sign} dlvm_hidden({{1}})"
-            for word, sign in (("add", "+"), ("sub", "-"), ("mul", "*"), ("div", "/"))
-            for t in ("float", "double")
+            f"{word}.zero.double": found[f"{word}.zero.float"]
+            for word in ("fadd", "fsub", "fmul", "fdiv")
         },
         "fneg.double": "packDouble2x32(unpackDouble2x32({0}) ^ uvec2(0u, 0x80000000u))",
         "@llvm.fabs.double": "dlvm_f64_signed({0}, 0.0lf)",

@@ -20,11 +20,17 @@ from .wgsl_f64 import F64_HELPERS, f64_forms
 NARROW = {"i8": 0xFF, "i16": 0xFFFF, "half": 0xFFFF}
 """Types that have no storage of their own, with the bits of one."""
 NO_F64 = "WGSL has no arrays of f64"
-ROUNDED = "bitcast<f32>(bitcast<u32>({0} %s {1}) ^ dlvm_zero)"
+ROUNDED = "dlvm_hidden({0} %s {1})"
 """A result that the driver knows nothing of: else it takes sums of constants together, of which
 one was added to round, and rounds some products and sums as one."""
+OF_ZERO = "dlvm_hidden({0}) %s dlvm_hidden({1})"
+"""One operand is the number 0, of which a driver else knows too much: ``x * 0`` of an infinite
+x is NaN, ``-0 + 0`` is 0."""
 BARRIERS = "workgroupBarrier(); storageBarrier()"
 HELPERS = {
+    "dlvm_hidden": """fn dlvm_hidden(x: f32) -> f32 {
+  return bitcast<f32>(bitcast<u32>(x) ^ dlvm_zero);
+}""",
     **F64_HELPERS,
     "dlvm_float_of_half": """fn dlvm_float_of_half(h: u32) -> f32 {
   let sign: u32 = (h & 0x8000u) << 16u;
@@ -279,7 +285,11 @@ FORMS = {
     "xor.i1": "{0} != {1}",
     "udiv": "{0} / {1}",
     "urem": "{0} % {1}",
-    "fsub.same.float": "{0} - bitcast<f32>(bitcast<u32>({1}) ^ dlvm_zero)",
+    "fsub.same.float": "{0} - dlvm_hidden({1})",
+    **{
+        f"{word}.zero.float": OF_ZERO % sign
+        for word, sign in (("fadd", "+"), ("fsub", "-"), ("fmul", "*"), ("fdiv", "/"))
+    },
     "fadd": ROUNDED % "+",
     "fsub": ROUNDED % "-",
     "fmul": ROUNDED % "*",

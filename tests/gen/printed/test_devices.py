@@ -6,10 +6,13 @@
 import random
 import time
 
+import numpy as np
 import pytest
 
+import dlvm
 from dlvm.ir import F32, NUMBERS, OPS
 from dlvm.ops.families import Factorisation
+from tests.gen.values import same_bits
 from tests.running import seed
 
 from . import registry
@@ -57,6 +60,24 @@ def test_some_programs_give_what_a_cpu_gives(device):
 def test_random_programs_that_were_wrong(device, seed):
     program = registry.drawn("webgpu", seed)  # of types that every device has
     assert not registry.check(device, program)
+
+
+WITH_ZERO = (
+    *(lambda x: x * 0, lambda x: x * np.float32(-0.0), lambda x: x * x * 0, lambda x: 0 - x),
+    *(lambda x: x + 0, lambda x: x - 0, lambda x: 0 / x, lambda x: x / 0, lambda x: x - x),
+)
+
+
+def test_constants_of_zero_forget_no_infinity_nan_or_sign(device):
+    x = np.array([np.inf, -np.inf, np.nan, 1, -1, 0, -0.0, 1e-42], "f4")
+    found, expected = (
+        dlvm.function(lambda x: tuple(f(x) for f in WITH_ZERO), target=target)(x)
+        for target in (device, "host")
+    )
+    for i, (a, b) in enumerate(zip(found, expected, strict=True)):
+        a, b = np.asarray(a), np.asarray(b)
+        assert same_bits(np.where(np.isnan(a), 0, a), np.where(np.isnan(b), 0, b)), i
+        assert np.array_equal(np.isnan(a), np.isnan(b)), i
 
 
 def test_what_is_wrong_or_not_in_the_table_is_told(device, monkeypatch):
