@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dlvm.ad.linear import Point
     from dlvm.gen.build import Made
     from dlvm.gen.call.executable import Executable
-    from dlvm.gen.call.interface import Lying
+    from dlvm.gen.call.interface import Placement
     from dlvm.gen.profile.measure import Timers
     from dlvm.gen.program.report import Report
     from dlvm.gen.schedule.plans import Plans
@@ -212,7 +212,7 @@ class Road:
         return self._compiled(self.options.machine())
 
     def _compiled(
-        self, target: Target, lying: Callable[[], Lying | None] = lambda: None
+        self, target: Target, placement: Callable[[], Placement | None] = lambda: None
     ) -> Executable:
         """Machine code of this process, from the disk if it is there."""
         from dlvm.gen.warm import compiled
@@ -220,15 +220,15 @@ class Road:
         _ = environment.verifying() and self.differentiated
         with numerics(self.options.numerics), self._guarded("emit"), standard_mode():
             said, given = self.options.said(), self.options.schedule
-            how = said, given, guard.check_schedule, lambda: _prepared(self.optimized), lying
+            how = said, given, guard.check_schedule, lambda: _prepared(self.optimized), placement
             return compiled(self.traced, target, lambda: self.kernels, *how)
 
     def _on_a_mesh(self, mesh: Mesh) -> OnMesh:
         """Code that each rank of a mesh runs: on as many cores as are its own, unless told."""
-        from dlvm.gen.on_mesh import MeshExecutable, lying, on_ranks
+        from dlvm.gen.on_mesh import MeshExecutable, on_ranks, placement
 
-        def lies() -> Lying:
-            return lying(self.placed.main, self.partitioned.main)
+        def places() -> Placement:
+            return placement(self.placed.main, self.partitioned.main)
 
         world = world_of(mesh) if mesh.processes else None
         threads = self.options.threads or (world.cores if world else 1)
@@ -238,12 +238,12 @@ class Road:
             world.agree(said, f"@{self.traced.main.name}")
         if interpreting():
             told = Interpreted(self.partitioned)
-            whole, runs = lies(), [told.run] * len(held(mesh))
+            whole, runs = places(), [told.run] * len(held(mesh))
         else:
             self._unchecked("ranks of a mesh", "mesh=")
             with world.in_turn() if world else nullcontext():
-                told = self._compiled(target, lies)
-            whole, runs = told.interface.lying, on_ranks(mesh, told)
+                told = self._compiled(target, places)
+            whole, runs = told.interface.placement, on_ranks(mesh, told)
         assert whole is not None
         ranks = MeshExecutable(mesh, whole, runs)
         return OnMesh(told.texts, told.report, self.options.target, ranks)

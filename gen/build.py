@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from dlvm.base.progress import doing
 from dlvm.gen.call.executable import Executable, Texts
-from dlvm.gen.call.interface import Interface, Lying
+from dlvm.gen.call.interface import Interface, Placement
 from dlvm.gen.call.sizes import emit_sizes
 from dlvm.gen.checked import bounds
 from dlvm.gen.checked.buffers import Checker
@@ -95,7 +95,7 @@ def build(
     check: bool = False,
     schedule: str | None = None,
     plans: Plans | None = None,
-    lying: Lying | None = None,
+    placement: Placement | None = None,
 ) -> Executable:
     """Compile a module's first function, and those it calls; ``keep`` sees what was made.
 
@@ -106,7 +106,8 @@ def build(
     the code checks every access to memory; see ``bounds``.
     """
     code = made(module, target or Target.host(), check, schedule, plans)
-    return loaded(replace(code, interface=replace(code.interface, lying=lying)), keep, level)
+    interface = replace(code.interface, placement=placement)
+    return loaded(replace(code, interface=interface), keep, level)
 
 
 def made(

@@ -22,8 +22,8 @@ from dlvm.ir.sharding.mesh import Link, Mesh
 
 from .mpi import Processes
 
-PLACES = ("machine", "machines")
-"""Within one, and between several."""
+PLACES = NEAR, FAR = "near", "far"
+"""Between ranks of one machine, and between machines."""
 SMALL, LARGE, ROUNDS = 8, 4 << 20, 21
 """Bytes of a message, and how often each is sent."""
 
@@ -51,7 +51,7 @@ def _link(world: Processes, group: int, count: int) -> Link | None:
         return None
     small, large = (_seconds(world, group, count, size) for size in (SMALL, LARGE))
     turns = count - 1
-    return Link(max(small, 1e-9) / turns, turns * LARGE / max(large - small, 1e-9))
+    return Link(small / turns, turns * LARGE / large)
 
 
 def _seconds(world: Processes, group: int, count: int, size: int) -> float:

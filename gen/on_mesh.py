@@ -11,7 +11,7 @@ import numpy as np
 from dlvm.base import environment
 from dlvm.base.errors import CompilerError
 from dlvm.gen.call.executable import Executable
-from dlvm.gen.call.interface import Lying, Placed
+from dlvm.gen.call.interface import Placed, Placement
 from dlvm.gen.loops.status import Unreached
 from dlvm.gen.rank_tables import Simulated
 from dlvm.ir import Array, Function, TensorType
@@ -30,7 +30,7 @@ class MeshExecutable:
     """What runs on each rank (``runs``), and how arguments and results lie."""
 
     mesh: Mesh
-    whole: Lying
+    whole: Placement
     runs: Sequence[Run]
 
     def run(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
@@ -94,10 +94,10 @@ class MeshExecutable:
         return Sharded(self.mesh, pieces, [evaluate(d, sizes) for d in t.shape], sharding)
 
 
-def lying(whole: Function, local: Function) -> Lying:
+def placement(whole: Function, local: Function) -> Placement:
     """How arguments and results of a function lie, before it was partitioned into ``local``."""
     more = local.params[len(whole.params) :]
-    return Lying(
+    return Placement(
         whole.name,
         tuple(Placed(p.type, p.sharding, p.name, p.donated) for p in whole.params),
         tuple(Placed(r.type, r.sharding) for r in whole.results),

@@ -22,7 +22,7 @@ import numpy as np
 from dlvm import passes
 from dlvm.base import environment
 from dlvm.gen.call.executable import Executable, Texts
-from dlvm.gen.call.interface import Interface, Lying, bytes_of
+from dlvm.gen.call.interface import Interface, Placement, bytes_of
 from dlvm.gen.llvm.binding import Library, version
 from dlvm.gen.llvm.cache import store
 from dlvm.gen.llvm.disk import digest
@@ -57,11 +57,11 @@ def compiled(
     schedule: str | None = None,
     check: Callable[[Module, Plans], None] = lambda module, plans: None,
     prepared: Callable[[], Iterable[tuple[Array, Recipe]]] = tuple,
-    lying: Callable[[], Lying | None] = lambda: None,
+    placement: Callable[[], Placement | None] = lambda: None,
 ) -> Executable:
     """The program of a trace, from the disk or made of its kernels, as ``options`` say.
 
-    ``prepared`` are the arrays that were computed of its constants, ``lying`` is for ranks.
+    ``prepared`` are the arrays that were computed of its constants, ``placement`` is for ranks.
     ``check`` is called for a schedule that was given or tuned, where passes are verified.
     """
     start = time.perf_counter()
@@ -76,7 +76,7 @@ def compiled(
 
     def made(keep: Keep | None = None) -> Executable:
         plans = Tuned.of(entries, target)
-        return build(kernels(), target, keep, schedule=schedule, plans=plans, lying=lying())
+        return build(kernels(), target, keep, schedule=schedule, plans=plans, placement=placement())
 
     if kept is None or key is None or general is None:
         return made()

@@ -171,13 +171,13 @@ def _graphics(problems: list[str]) -> dict[str, Any]:
 
 def _ranks(problems: list[str]) -> dict[str, Any]:
     """The library by which ranks of a mesh would reach one another, and how fast, if measured."""
-    from dlvm.gen.links import kept
+    from dlvm.gen.links import NEAR, kept
     from dlvm.gen.mpi import found_path
 
     path = found_path()
     found = path if Path(path).exists() else ctypes.util.find_library("mpi_abi")
     told = {
-        f"ranks of {'one machine' if place == 'machine' else 'several machines'}": (
+        f"ranks of {'one machine' if place == NEAR else 'several machines'}": (
             f"{1e6 * link.latency:.3g} us and {link.bandwidth / 1e9:.3g} bytes in a nanosecond"
         )
         for place, link in kept().items()

@@ -63,7 +63,7 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True)
-class Lying:
+class Placement:
     """What a program of ranks takes and gives, as whole arrays; ``main`` is called with pieces.
 
     ``sizes`` are the symbols that the last parameter of ``main`` tells, if it has one more.
@@ -80,11 +80,11 @@ class Lying:
         return [self.name, *each, self.sizes]
 
     @staticmethod
-    def from_plain(written: Sequence[Any]) -> Lying:
+    def from_plain(written: Sequence[Any]) -> Placement:
         """What ``plain`` wrote."""
         name, params, results, sizes = written
         given, found = (tuple(map(Placed.from_plain, xs)) for xs in (params, results))
-        return Lying(name, given, found, tuple(sizes))
+        return Placement(name, given, found, tuple(sizes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class Interface:
     calls: tuple[Called, ...] = ()
     exchanges: tuple[Op, ...] = ()
     """What ranks of a mesh exchange, in the order of their words in the table of a rank."""
-    lying: Lying | None = None
+    placement: Placement | None = None
     """How whole arrays lie on the mesh of such a program."""
 
     @staticmethod
@@ -154,7 +154,7 @@ class Interface:
             "constants": [str(type_of(a)) for a in self.constants],
             "prints": [[label, str(t), how] for label, t, how in self.prints],
             "exchanges": _shown(self.exchanges),
-            "lying": None if self.lying is None else self.lying.plain(),
+            "placement": None if self.placement is None else self.placement.plain(),
         }, [bytes_of(a) for a in self.constants]
 
     @staticmethod
@@ -173,7 +173,7 @@ class Interface:
             tuple(map(_array, written["constants"], elements)),
             tuple((label, _type(t), how) for label, t, how in written["prints"]),
             exchanges=parse(written["exchanges"]).main.ops if written["exchanges"] else (),
-            lying=None if written["lying"] is None else Lying.from_plain(written["lying"]),
+            placement=(at := written["placement"]) and Placement.from_plain(at),
         )
 
 

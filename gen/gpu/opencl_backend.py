@@ -19,7 +19,7 @@ from dlvm.gen.printed.dialect import spelt
 from dlvm.ir import Array
 
 from .device import DeviceCode, Ready
-from .numbered import Numbered
+from .numbered import NumberedDevice
 
 INSTALL = "pip install 'dlvm-compiler[opencl]'"
 SOFTWARE = "install a driver, such as PoCL, which runs on the CPU: apt-get install pocl-opencl-icd"
@@ -28,13 +28,11 @@ OPENCL = 4
 EXACT = "-cl-fp32-correctly-rounded-divide-sqrt"
 
 
-class OpenCL:
+class OpenCL(NumberedDevice):
     """A device of OpenCL, of all that all drivers have in their order; one queue."""
 
-    stream = 0
-    shares = False
-
     def __init__(self, number: int = 0) -> None:
+        super().__init__()
         self.cl = _pyopencl()
         self.device = _device(self.cl, number)
         self.context = self.cl.Context([self.device])
@@ -46,7 +44,7 @@ class OpenCL:
         )
         self.options = ["-w", *([EXACT] if rounds else [])]
         self.doubles = bool(self.device.double_fp_config)
-        self.memory, self._lock = Numbered(), threading.Lock()
+        self._lock = threading.Lock()
 
     def allocate(self, count: int) -> int:
         """A buffer of its own."""
@@ -56,10 +54,6 @@ class OpenCL:
         except self.cl.MemoryError:
             raise MemoryError(f"{self.name} has no {count:,} bytes left") from None
         return self.memory.add(buffer, size)
-
-    def free(self, address: int) -> None:
-        """Gives memory back once all that was asked of it has ended."""
-        self.memory.remove(address)
 
     def write(self, address: int, array: Array) -> None:
         """A copy to the device."""
@@ -119,12 +113,6 @@ class OpenCL:
     def wait(self) -> None:
         """Returns once all that was asked has ended."""
         self.queue.finish()
-
-    def follow(self, stream: int) -> None:
-        """Nothing, as no other library shares the queue."""
-
-    def ordinal(self, address: int) -> int | None:
-        """None, as addresses are numbers of our own."""
 
     def mark(self) -> Any:
         """A point in the order of launches."""

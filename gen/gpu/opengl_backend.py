@@ -14,7 +14,6 @@ import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
-from time import perf_counter
 from typing import Any, TypeVar
 
 import numpy as np
@@ -25,7 +24,7 @@ from dlvm.gen.printed.dialect import spelt
 from dlvm.ir import Array
 
 from .device import DeviceCode, Ready
-from .numbered import APART, Numbered, bound
+from .numbered import APART, WITHOUT, TimedByHost, bound, word_of
 
 INSTALL = "pip install 'dlvm-compiler[opengl]'"
 SOFTWARE = (
@@ -34,21 +33,17 @@ SOFTWARE = (
 )
 EXTENSION = 12
 """A device that DLPack has no number for."""
-LONGEST = (1 << 31) - 1
-"""The largest index."""
 T = TypeVar("T")
 BLOCKS = "GL_MAX_COMPUTE_SHADER_STORAGE_BLOCKS"
 BYTES = "GL_MAX_SHADER_STORAGE_BLOCK_SIZE"
 GROUPS = "GL_MAX_COMPUTE_WORK_GROUP_COUNT"
 
 
-class OpenGL:
+class OpenGL(TimedByHost):
     """A device of OpenGL, of those that EGL has in their order; one context."""
 
-    stream = 0
-    shares = False
-
     def __init__(self, number: int = 0) -> None:
+        super().__init__()
         self.package = _moderngl()
         self._thread = ThreadPoolExecutor(1, "dlvm-opengl")
         self.context = self._do(_context, self.package, number)
@@ -56,7 +51,6 @@ class OpenGL:
         self.limits: dict[str, Any] = dict(self._do(lambda: self.context.info))
         self.name = str(self.limits["GL_RENDERER"])
         self.place: tuple[int, int] = (EXTENSION, number)
-        self.memory = Numbered()
 
     def _do(self, work: Callable[..., T], *given: Any) -> T:
         """Does work in the thread that has the context, and returns what it gives."""
@@ -78,10 +72,6 @@ class OpenGL:
         if self.context.error != "GL_NO_ERROR" or buffer is None:
             raise MemoryError(f"{self.name} has no {size:,} bytes left")
         return buffer
-
-    def free(self, address: int) -> None:
-        """Gives memory back once all that was asked of it has ended."""
-        self.memory.remove(address)
 
     def write(self, address: int, array: Array) -> None:
         """A copy to the device."""
@@ -115,7 +105,8 @@ class OpenGL:
         shader = self._shader(code, spelt(ready.kernel.loops.name), len(at))
         each = [b.dtype.bytes for b in ready.kernel.loops.buffers]
         given = enumerate(zip(at, ready.bytes, each, strict=True), 1)
-        words = [0, *(self._bind(i, *x) for i, x in given), *map(_size, ready.sizes)]
+        words = [0, *(self._bind(i, *x) for i, x in given)]
+        words += [word_of(n, "opengl") for n in ready.sizes]
         words.append(self._bind(0, status, WORDS * 8, 8))
         told = self.context.buffer(np.array(words, "u4").tobytes())
         told.bind_to_uniform_block(0)
@@ -128,12 +119,7 @@ class OpenGL:
         if not count:  # nothing is read of it, and it may lie behind the last word
             offset = 0
         start, size = bound(offset, count, buffer.size)
-        if size > self.limits[BYTES] or (offset - start + count) // each > LONGEST:
-            raise UserError(
-                f"a kernel on {self.name} reaches {self.limits[BYTES]:,} bytes of an array, "
-                f"not {count:,}",
-                remedy="leave the target out, or make the arrays smaller",
-            )
+        self.check_reach(size, (offset - start + count) // each, count, self.limits[BYTES])
         buffer.bind_to_storage_buffer(binding, offset=start, size=size)
         return (offset - start) // each
 
@@ -145,19 +131,14 @@ class OpenGL:
         return kept[name]
 
     def _compiled(self, text: str, name: str, buffers: int) -> Any:
-        most = self.limits[BLOCKS]
-        if buffers + 1 > most:
-            raise UserError(
-                f"a kernel has {buffers} arrays, and {self.name} gives a kernel {most - 1}",
-                remedy="compute less in one function, or leave the target out",
-            )
+        self.check_arrays(buffers, self.limits[BLOCKS])
         version, rest = text.split("\n", 1)
         try:
             return self.context.compute_shader(f"{version}\n#define {name}\n{rest}")
         except self.package.Error as error:
             raise UserError(
                 f"{self.name} refuses a kernel: {str(error).strip()}",
-                remedy="leave the target out, and the function runs on the CPU",
+                remedy=WITHOUT,
             ) from None
 
     # -- order ---------------------------------------------------------------------------------
@@ -165,30 +146,6 @@ class OpenGL:
     def wait(self) -> None:
         """Returns once all that was asked has ended."""
         self._do(self.context.finish)
-
-    def follow(self, stream: int) -> None:
-        """Nothing, as no other library shares the context."""
-
-    def ordinal(self, address: int) -> int | None:
-        """None, as addresses are numbers of our own."""
-
-    def mark(self) -> Any:
-        """A point in the order of launches: the time when all before it have ended."""
-        self.wait()
-        return perf_counter()
-
-    def milliseconds(self, start: Any, end: Any) -> float:
-        """The time between two points."""
-        return 1e3 * (end - start)
-
-
-def _size(n: int) -> int:
-    if n > LONGEST:
-        raise UserError(
-            f"sizes and indices of target='opengl' have 32 bits, and {n:,} needs more",
-            remedy="leave the target out",
-        )
-    return n & 0xFFFFFFFF
 
 
 def _moderngl() -> Any:

@@ -27,7 +27,7 @@ from .device import DeviceCode, Ready
 from .executable import DeviceExecutable
 from .execution import DeviceActivation, Shared
 from .layout import Layout
-from .numbered import APART, WORD, words
+from .numbered import APART, WORD, word_of, words
 from .printing import is_joined, stored
 
 Part: TypeAlias = tuple[int, int, int]
@@ -37,8 +37,6 @@ MEMORY, ASIDE = 0, 1
 MOST = 10_000
 """Launches and copies of a call at most: a page holds each, and makes its bindings once."""
 REMEDY = 'write target="wasm32", whose page runs the whole function'
-LONGEST = (1 << 31) - 1
-"""The largest index of WGSL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +153,7 @@ class _Recorder:
             given = given * len(starts)
         firsts = [(s - p[1]) // e for s, p, e in zip(starts, given, each, strict=True)]
         self.kernels[name] = len(bound)
-        words = (0, *firsts, *map(_word, ready.sizes), 0)
+        words = (0, *firsts, *(word_of(n, "webgpu", REMEDY) for n in ready.sizes), 0)
         self._add(Launched(name, ready.blocks, words, tuple(bound)))
 
     def _aside(self, counts: Sequence[int]) -> list[Part]:
@@ -282,13 +280,3 @@ def _origin(step: Step, made: DeviceExecutable) -> Origin | None:
         return op.origin if op else None
     launches = (s for s in walk((step,)) if isinstance(s, Launch))
     return next((o for launch in launches for o in launch.origins), None)
-
-
-def _word(n: int) -> int:
-    """A size as a kernel gets it."""
-    if n > LONGEST:
-        raise UserError(
-            f"sizes and indices of target='webgpu' have 32 bits, and {n:,} needs more",
-            remedy=REMEDY,
-        )
-    return n & 0xFFFFFFFF

@@ -13,7 +13,6 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from dlvm.gen.printed.dialect import spelt
 from dlvm.ir import Array
 
 from .device import DeviceCode, Ready
-from .numbered import APART, WORD, Numbered, bound, words
+from .numbered import APART, WITHOUT, WORD, TimedByHost, bound, word_of, words
 
 INSTALL = "pip install 'dlvm-compiler[webgpu]'"
 SOFTWARE = (
@@ -37,8 +36,6 @@ MOST_AT_ONCE = 64
 """Launches that are recorded at most before they are handed over."""
 MOST_GIVEN = 256
 """Bindings of a kernel that are kept for launches with the same arguments."""
-LONGEST = (1 << 31) - 1
-"""The largest index."""
 
 
 @dataclass
@@ -53,13 +50,11 @@ class Pipeline:
     """By addresses and sizes: the bindings, and the buffers for which they are right."""
 
 
-class WebGPU:
+class WebGPU(TimedByHost):
     """An adapter of WebGPU, of those that there are in their order; one queue."""
 
-    stream = 0
-    shares = False
-
     def __init__(self, number: int = 0) -> None:
+        super().__init__()
         self.wgpu = _wgpu()
         adapter = _adapter(self.wgpu, number)
         self.name = str(adapter.info["device"])
@@ -67,7 +62,7 @@ class WebGPU:
         self.device = adapter.request_device_sync(required_limits=self.limits)
         self.queue = self.device.queue
         self.place: tuple[int, int] = (WEBGPU, number)
-        self.memory, self._lock = Numbered(), threading.RLock()
+        self._lock = threading.RLock()
         self._encoder: Any = None
         self._recorded = 0
 
@@ -85,10 +80,6 @@ class WebGPU:
             )
         with self._said(f"{count:,} bytes"):
             return self.memory.add(self.device.create_buffer(size=size, usage=wanted), size)
-
-    def free(self, address: int) -> None:
-        """Gives memory back once all that was asked of it has ended."""
-        self.memory.remove(address)
 
     def write(self, address: int, array: Array) -> None:
         """A copy to the device."""
@@ -165,7 +156,7 @@ class WebGPU:
         each = [b.dtype.bytes for b in ready.kernel.loops.buffers]
         given = [self._part(*x) for x in zip(at, ready.bytes, each, strict=True)]
         first, state = self._part(status, WORDS * 8, 8)
-        sizes = [self._size(n) for n in ready.sizes]
+        sizes = [word_of(n, "webgpu") for n in ready.sizes]
         words = np.array([0, *(i for i, _ in given), *sizes, first], "u4")
         uniform = self.wgpu.BufferUsage.UNIFORM
         told = self.device.create_buffer_with_data(data=words, usage=uniform)
@@ -181,20 +172,8 @@ class WebGPU:
             return 0, {"buffer": buffer, "offset": 0, "size": APART}
         start, size = bound(offset, count, buffer.size)
         most = self.limits["max-storage-buffer-binding-size"]
-        if size > most or (offset - start + count) // each > LONGEST:
-            raise UserError(
-                f"a kernel on {self.name} reaches {most:,} bytes of an array, not {count:,}",
-                remedy="leave the target out, or make the arrays smaller",
-            )
+        self.check_reach(size, (offset - start + count) // each, count, most)
         return (offset - start) // each, {"buffer": buffer, "offset": start, "size": size}
-
-    def _size(self, n: int) -> int:
-        if n > LONGEST:
-            raise UserError(
-                f"sizes and indices of target='webgpu' have 32 bits, and {n:,} needs more",
-                remedy="leave the target out",
-            )
-        return n & 0xFFFFFFFF
 
     def _pipeline(self, code: DeviceCode, name: str, buffers: int) -> Pipeline:
         """A kernel of a program, compiled when it is first needed."""
@@ -207,11 +186,7 @@ class WebGPU:
 
     def _compiled(self, module: Any, name: str, buffers: int) -> Pipeline:
         most = self.limits["max-storage-buffers-per-shader-stage"]
-        if buffers + 1 > most:
-            raise UserError(
-                f"a kernel has {buffers} arrays, and {self.name} gives a kernel {most - 1}",
-                remedy="compute less in one function, or leave the target out",
-            )
+        self.check_arrays(buffers, most)
         types = ["storage", "uniform", *["storage"] * buffers]
         visible = self.wgpu.ShaderStage.COMPUTE
         entries = [
@@ -246,7 +221,7 @@ class WebGPU:
         except self.wgpu.GPUError as error:
             raise UserError(
                 f"{self.name} refuses {what}: {str(error).strip()}",
-                remedy="leave the target out, and the function runs on the CPU",
+                remedy=WITHOUT,
             ) from None
 
     def wait(self) -> None:
@@ -254,21 +229,6 @@ class WebGPU:
         with self._lock:
             self._hand_over()
             self.queue.on_submitted_work_done_sync()
-
-    def follow(self, stream: int) -> None:
-        """Nothing, as no other library shares the queue."""
-
-    def ordinal(self, address: int) -> int | None:
-        """None, as addresses are numbers of our own."""
-
-    def mark(self) -> Any:
-        """A point in the order of launches: the time when all before it have ended."""
-        self.wait()
-        return perf_counter()
-
-    def milliseconds(self, start: Any, end: Any) -> float:
-        """The time between two points."""
-        return 1e3 * (end - start)
 
 
 def _wgpu() -> Any:
