@@ -22,7 +22,7 @@ from dlvm.ir.sharding.mesh import Mesh
 from dlvm.ir.sharding.ranks import World
 from dlvm.ir.sizes import dims
 from dlvm.ops import Add, Creation, Mul, Neg, Tanh
-from dlvm.ops.flow.collectives import Ranked
+from dlvm.ops.flow.ranked import Ranked
 from dlvm.opt.pipelines import DEFAULT
 from dlvm.passes import run
 from dlvm.testing.drawing.dice import Seeded

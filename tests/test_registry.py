@@ -28,7 +28,7 @@ from dlvm.ir import (
 )
 from dlvm.ir.sizes import dims
 from dlvm.ops import EmptyTape
-from dlvm.ops.flow.collectives import Ranked
+from dlvm.ops.flow.ranked import Ranked
 from dlvm.testing import assert_complete
 from dlvm.testing.drawing.dice import Seeded
 from dlvm.testing.drawing.drafts import Draft, moderate

@@ -15,7 +15,7 @@ from dlvm.ops import (
     Running,
     Structured,
 )
-from dlvm.ops.flow.collectives import Ranked
+from dlvm.ops.flow.ranked import Ranked
 
 from .drawing import control_families as control_families
 from .drawing import ranked_families as ranked_families

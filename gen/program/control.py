@@ -57,8 +57,8 @@ from dlvm.ops import (
     family_of,
     kernel_of,
 )
-from dlvm.ops.flow.collectives import Ranked
 from dlvm.ops.flow.kernels import OWN
+from dlvm.ops.flow.ranked import Ranked
 from dlvm.ops.literals import TOLD
 from dlvm.target import Target
 

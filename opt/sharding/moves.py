@@ -9,7 +9,8 @@ from itertools import product as combinations
 from dlvm.cost import exchange, size_in_bytes, typical
 from dlvm.ir import Dim, TensorType, Value
 from dlvm.ir.sharding.mesh import Axes, Mesh, Sharding
-from dlvm.ops.flow.collectives import AllGather, AllToAll, PermuteRanks, ShardOf
+from dlvm.ops.flow.collectives import AllGather, AllToAll, PermuteRanks
+from dlvm.ops.flow.ranked import ShardOf
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,8 @@ from dlvm.ir.types import U8
 from dlvm.ir.unify import solvable
 from dlvm.ops import Constant, Outgoing, Shard
 from dlvm.ops.elements.casting import converted
-from dlvm.ops.flow.collectives import GatherRows, MaskShard, Ranked
+from dlvm.ops.flow.collectives import GatherRows
+from dlvm.ops.flow.ranked import MaskShard, Ranked
 from dlvm.ops.flow.structured import Structured
 from dlvm.opt.regions.inlining import keep_reachable
 

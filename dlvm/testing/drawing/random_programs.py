@@ -38,7 +38,7 @@ from dlvm.ops import (
     Sum,
     Tanh,
 )
-from dlvm.ops.flow.collectives import Ranked
+from dlvm.ops.flow.ranked import Ranked
 
 from . import control_families as control_families
 from . import ranked_families as ranked_families

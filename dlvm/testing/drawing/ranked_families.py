@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from dlvm.ir import F32, F64, Op, TensorType
-from dlvm.ops.flow.collectives import Ranked
+from dlvm.ops.flow.ranked import Ranked
 
 from .drafts import Draft
 from .families import places

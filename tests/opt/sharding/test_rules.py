@@ -44,14 +44,11 @@ from dlvm.ops.flow.collectives import (
     AllReduce,
     AllToAll,
     GatherRows,
-    MaskShard,
     PermuteRanks,
-    Ranked,
-    RankIndex,
     ReduceScatter,
-    ShardOf,
     SwapRows,
 )
+from dlvm.ops.flow.ranked import MaskShard, Ranked, RankIndex, ShardOf
 from dlvm.opt.regions.lowering import lower
 from dlvm.passes import run
 from dlvm.testing.drawing.dice import Seeded
