@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 import dlvm
-from dlvm.gen.gpu.choosing import using
+from dlvm.gen.gpu.devices.choosing import using
 from dlvm.gen.gpu.emulator.device import EmulatedDevice
 from dlvm.targets import PRINTED
 

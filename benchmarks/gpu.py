@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 
 import dlvm
-from dlvm.gen.gpu.choosing import choose, current, using
 from dlvm.gen.gpu.device import Device
+from dlvm.gen.gpu.devices.choosing import choose, current, using
 from dlvm.gen.gpu.emulator.device import EmulatedDevice
 from dlvm.target import PTX_VERSIONS
 from dlvm.targets import named

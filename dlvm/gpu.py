@@ -18,6 +18,6 @@ def use(backend: str = "driver", *, stream: Any = None) -> None:
     which copies and kernels go, of pycuda, CuPy or PyTorch, or its handle; by default the default
     stream.
     """
-    from dlvm.gen.gpu.choosing import choose
+    from dlvm.gen.gpu.devices.choosing import choose
 
     choose(backend, stream)

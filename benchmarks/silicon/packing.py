@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 import dlvm
-from dlvm.gen.gpu.choosing import using
 from dlvm.gen.gpu.device import DeviceCode
+from dlvm.gen.gpu.devices.choosing import using
 from dlvm.ir import BF16, Array
 
 from .played.recording import digested, sampled

@@ -1,6 +1,6 @@
 """What a program needs of a GPU: memory, copies, and launches in the order in which they are asked.
 
-``driver`` implements it for NVIDIA's driver, ``emulator.device`` on a CPU.
+``devices.driver`` implements it for NVIDIA's driver, ``emulator.device`` on a CPU.
 """
 
 from __future__ import annotations

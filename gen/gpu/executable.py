@@ -29,8 +29,8 @@ from dlvm.target import Target
 from dlvm.targets import PRINTED
 
 from .arrays import Block, DeviceArray
-from .choosing import current
 from .device import Device, DeviceCode, KernelCode
+from .devices.choosing import current
 from .execution import DeviceActivation, Shared
 from .graphs import Captures, Graphs, is_straight
 from .layout import MOST, Layout, planned

@@ -14,7 +14,7 @@ from typing import Protocol, runtime_checkable
 
 from dlvm.gen.program.steps import Copy, For, Launch, Program
 
-from .driver import DriverError
+from .devices.driver import DriverError
 from .layout import Layout
 
 LEAST, MOST_LAUNCHES = 2, 4096

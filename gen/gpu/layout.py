@@ -18,7 +18,7 @@ from dlvm.ir.sizes.dims import evaluate, substitute, symbols
 from dlvm.target import Target
 
 from .device import DeviceCode, Ready
-from .numbered import APART
+from .devices.numbered import APART
 
 WRITTEN = ("in", "inout")
 """Roles of buffers that hold something before a kernel runs."""

@@ -24,10 +24,10 @@ from dlvm.ir import Array
 from dlvm.ir.sizes.dims import evaluate
 
 from .device import DeviceCode, Ready
+from .devices.numbered import APART, WORD, word_of, words
 from .executable import DeviceExecutable
 from .execution import DeviceActivation, Shared
 from .layout import Layout
-from .numbered import APART, WORD, word_of, words
 from .printing import is_joined, stored
 
 Part: TypeAlias = tuple[int, int, int]

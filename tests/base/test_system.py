@@ -23,7 +23,7 @@ from dlvm.compile import Options
 from dlvm.files import writing
 from dlvm.gen.build import made
 from dlvm.gen.call.entry_code import emit_enter
-from dlvm.gen.gpu import driver
+from dlvm.gen.gpu.devices import driver
 from dlvm.gen.llvm.binding import object_code
 from dlvm.gen.llvm.disk import Store, digest
 from dlvm.gen.llvm.undefined import undefined

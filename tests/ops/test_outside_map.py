@@ -7,7 +7,7 @@ import pytest
 
 import dlvm
 from dlvm.dsl.words.names import PUBLIC
-from dlvm.gen.gpu.choosing import using
+from dlvm.gen.gpu.devices.choosing import using
 from dlvm.gen.gpu.emulator.device import EmulatedDevice
 from dlvm.ir import OPS, Dim, TensorType, Value
 from dlvm.ir.sizes.dims import floordiv

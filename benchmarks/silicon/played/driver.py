@@ -1,6 +1,7 @@
 """NVIDIA's driver through ctypes, as far as a recording needs it.
 
-``gen/gpu/driver.py`` does more of this and needs dlvm, which the machine that plays does not have.
+``gen/gpu/devices/driver.py`` does more of this and needs dlvm, which the machine that plays does
+not have.
 """
 
 from __future__ import annotations

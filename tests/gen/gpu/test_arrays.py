@@ -8,7 +8,7 @@ import pytest
 import dlvm
 from dlvm.gen.gpu import dlpack
 from dlvm.gen.gpu.arrays import DeviceArray
-from dlvm.gen.gpu.choosing import using
+from dlvm.gen.gpu.devices.choosing import using
 from dlvm.gen.gpu.emulator.device import EmulatedDevice
 
 from .kinds import NETWORK, f32, loss

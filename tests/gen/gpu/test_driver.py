@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import dlvm
-from dlvm.gen.gpu import choosing
-from dlvm.gen.gpu.choosing import using
-from dlvm.gen.gpu.driver import Driver, DriverError, driver
+from dlvm.gen.gpu.devices import choosing
+from dlvm.gen.gpu.devices.choosing import using
+from dlvm.gen.gpu.devices.driver import Driver, DriverError, driver
 
 from .kinds import KINDS, f32
 from .standing_in import CONTEXT, StandIn
@@ -138,7 +138,7 @@ def test_another_library_may_make_its_own_context_current():
 def test_a_target_names_the_gpu_that_runs_it(monkeypatch):
     stand_in, x = StandIn(devices=2), f32(40)
     monkeypatch.setattr(choosing, "_chosen", {})
-    monkeypatch.setattr("dlvm.gen.gpu.driver.library", lambda: stand_in)
+    monkeypatch.setattr("dlvm.gen.gpu.devices.driver.library", lambda: stand_in)
     driver.cache_clear()
     found = []
     for target in ("cuda:sm_90", "cuda:1:sm_90", "cuda:1"):

@@ -7,8 +7,8 @@ import pytest
 
 from benchmarks import gpu
 from benchmarks.gpu_kinds import LARGE, LOOPS
-from dlvm.gen.gpu import choosing
-from dlvm.gen.gpu.driver import Driver
+from dlvm.gen.gpu.devices import choosing
+from dlvm.gen.gpu.devices.driver import Driver
 from dlvm.gen.gpu.emulator.device import EmulatedDevice
 
 from .standing_in import StandIn

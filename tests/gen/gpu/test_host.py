@@ -9,8 +9,8 @@ import pytest
 
 import dlvm
 from dlvm.gen.gpu import graphs
-from dlvm.gen.gpu.choosing import using
-from dlvm.gen.gpu.driver import Driver
+from dlvm.gen.gpu.devices.choosing import using
+from dlvm.gen.gpu.devices.driver import Driver
 
 from .kinds import KINDS, f32
 from .standing_in import StandIn

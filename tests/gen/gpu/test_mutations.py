@@ -12,7 +12,7 @@ import pytest
 
 import dlvm
 from dlvm.base.errors import CompilerError
-from dlvm.gen.gpu.choosing import using
+from dlvm.gen.gpu.devices.choosing import using
 from dlvm.gen.gpu.emulator.device import EmulatedDevice
 from dlvm.gen.gpu.emulator.machine import EmulatorError
 from dlvm.ir import DTYPES

@@ -6,9 +6,9 @@ import threading
 import numpy as np
 import pytest
 
-from dlvm.gen.gpu.choosing import using
-from dlvm.gen.gpu.driver import Driver
-from dlvm.gen.gpu.pool import LARGE, Pool
+from dlvm.gen.gpu.devices.choosing import using
+from dlvm.gen.gpu.devices.driver import Driver
+from dlvm.gen.gpu.devices.pool import LARGE, Pool
 
 from .kinds import f32
 from .standing_in import StandIn

@@ -14,7 +14,7 @@ import dlvm
 from dlvm.base.errors import UserError
 from dlvm.gen.build import build
 from dlvm.gen.gpu.arrays import DeviceArray
-from dlvm.gen.gpu.choosing import using
+from dlvm.gen.gpu.devices.choosing import using
 from dlvm.gen.gpu.emulator.device import EmulatedDevice
 from dlvm.gen.gpu.executable import built
 from dlvm.ir import BOOL, F32, F64, I64
@@ -246,7 +246,7 @@ def test_memory_is_given_back():
 
 
 def test_without_a_driver_a_call_says_what_is_missing():
-    from dlvm.gen.gpu import driver
+    from dlvm.gen.gpu.devices import driver
 
     with suppress(dlvm.UserError):
         driver.library()

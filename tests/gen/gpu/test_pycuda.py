@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import dlvm
-from dlvm.gen.gpu import choosing
-from dlvm.gen.gpu.driver import DriverError
+from dlvm.gen.gpu.devices import choosing
+from dlvm.gen.gpu.devices.driver import DriverError
 
 from .kinds import KINDS, f32
 from .standing_in_pycuda import Package

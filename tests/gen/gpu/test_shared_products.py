@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dlvm
-from dlvm.gen.gpu.choosing import using
+from dlvm.gen.gpu.devices.choosing import using
 from dlvm.gen.gpu.emulator.device import EmulatedDevice
 from dlvm.gen.loops.statements import CHUNK, LoopKernel
 from dlvm.gen.loops.verifier import verify

@@ -6,9 +6,9 @@ import threading
 import numpy as np
 import pytest
 
-from dlvm.gen.gpu import staging
-from dlvm.gen.gpu.choosing import using
-from dlvm.gen.gpu.driver import Driver, DriverError
+from dlvm.gen.gpu.devices import staging
+from dlvm.gen.gpu.devices.choosing import using
+from dlvm.gen.gpu.devices.driver import Driver, DriverError
 
 from .kinds import f32
 from .standing_in import StandIn

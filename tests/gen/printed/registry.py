@@ -36,7 +36,7 @@ from dlvm.ad import expand
 from dlvm.base.errors import UserError
 from dlvm.gen.build import build
 from dlvm.gen.gpu import execution
-from dlvm.gen.gpu.choosing import printed
+from dlvm.gen.gpu.devices.choosing import printed
 from dlvm.gen.gpu.executable import built
 from dlvm.gen.printed.languages import DIALECTS
 from dlvm.ir import BOOL, I64, NUMBERS, OPS, Array, DType, Module, Op

@@ -6,8 +6,8 @@ import pytest
 import dlvm
 from dlvm.base.errors import UserError
 from dlvm.gen.build import build
-from dlvm.gen.gpu import opencl_backend
-from dlvm.gen.gpu.choosing import printed
+from dlvm.gen.gpu.devices import opencl
+from dlvm.gen.gpu.devices.choosing import printed
 from dlvm.gen.gpu.executable import built
 from dlvm.ir import DTYPES, Builder, Function, Module, Param
 from dlvm.ops import Kernel
@@ -113,9 +113,9 @@ def test_a_missing_package_or_device_says_what_to_install(monkeypatch):
     def absent(_):
         raise ImportError("No module named 'pyopencl'")
 
-    monkeypatch.setattr(opencl_backend, "import_module", absent)
+    monkeypatch.setattr(opencl, "import_module", absent)
     with pytest.raises(UserError, match=r"needs the package pyopencl") as found:
-        opencl_backend.OpenCL()
+        opencl.OpenCL()
     assert "dlvm-compiler[opencl]" in str(found.value)
 
 

@@ -10,8 +10,8 @@ import pytest
 import dlvm
 from dlvm.base.errors import UserError
 from dlvm.gen.build import build
-from dlvm.gen.gpu import opengl_backend
-from dlvm.gen.gpu.choosing import printed
+from dlvm.gen.gpu.devices import opengl
+from dlvm.gen.gpu.devices.choosing import printed
 from dlvm.gen.gpu.executable import built
 from dlvm.gen.printed.glsl import GLSL
 from dlvm.ir import DTYPES, Builder, Function, Module, Param
@@ -96,7 +96,7 @@ def test_every_element_wise_operation_has_the_bits_of_code_without_fma(device, d
     whole = all_of(DTYPES[dtype], 211)
     params = tuple(Param(x.type, x.name) for x in whole.operands)
     arrays = [numbers(x.type.dtype, (211,), rng) for x in params]
-    most = device.limits[opengl_backend.BLOCKS] * 3 // 5  # some have two results
+    most = device.limits[opengl.BLOCKS] * 3 // 5  # some have two results
     for first in range(0, len(whole.body.ops), most):
         some = whole.body.ops[first : first + most]
         results = tuple(r for op in some for r in op.results)
@@ -194,11 +194,11 @@ def test_what_a_device_has_not_says_so(device, monkeypatch):
     assert "write target='opengl:0'" in str(e.value)
     with pytest.raises(MemoryError, match=r"has no .* bytes left"):
         device.allocate(1 << 45)
-    monkeypatch.setitem(device.limits, opengl_backend.BLOCKS, 2)
+    monkeypatch.setitem(device.limits, opengl.BLOCKS, 2)
     with pytest.raises(UserError, match=r"a kernel has 3 arrays, and .* gives a kernel 1"):
         dlvm.function(lambda x, y: x * y + 5, target="opengl")(f32(3), f32(3))
     monkeypatch.undo()
-    monkeypatch.setitem(device.limits, opengl_backend.BYTES, 1000)
+    monkeypatch.setitem(device.limits, opengl.BYTES, 1000)
     with pytest.raises(UserError, match=r"reaches 1,000 bytes of an array, not 4,000"):
         dlvm.function(lambda x: x * 7, target="opengl")(f32(1000))
 
@@ -207,7 +207,7 @@ def test_a_missing_package_says_what_to_install(monkeypatch):
     def absent(_):
         raise ImportError("No module named 'moderngl'")
 
-    monkeypatch.setattr(opengl_backend, "import_module", absent)
+    monkeypatch.setattr(opengl, "import_module", absent)
     with pytest.raises(UserError, match=r"needs the package moderngl") as found:
-        opengl_backend.OpenGL()
+        opengl.OpenGL()
     assert "dlvm-compiler[opengl]" in str(found.value)

@@ -8,8 +8,8 @@ import pytest
 import dlvm
 from dlvm.base.errors import UserError
 from dlvm.gen.build import build
-from dlvm.gen.gpu import webgpu_backend
-from dlvm.gen.gpu.choosing import printed
+from dlvm.gen.gpu.devices import webgpu
+from dlvm.gen.gpu.devices.choosing import printed
 from dlvm.gen.gpu.executable import built
 from dlvm.ir import DTYPES, Builder, Function, Module, Param
 from dlvm.ops import Digamma, Kernel, LGamma, Polygamma
@@ -206,7 +206,7 @@ def test_what_a_device_has_not_says_so(device, monkeypatch):
     def absent(_):
         raise ImportError("No module named 'wgpu'")
 
-    monkeypatch.setattr(webgpu_backend, "import_module", absent)
+    monkeypatch.setattr(webgpu, "import_module", absent)
     with pytest.raises(UserError, match=r"needs the package wgpu") as found:
-        webgpu_backend.WebGPU()
+        webgpu.WebGPU()
     assert "dlvm-compiler[webgpu]" in str(found.value)

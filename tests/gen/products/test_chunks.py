@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dlvm
-from dlvm.gen.gpu.choosing import using
+from dlvm.gen.gpu.devices.choosing import using
 from dlvm.gen.gpu.emulator.device import EmulatedDevice
 from dlvm.gen.loops.interpreter import multiply_add
 from dlvm.gen.loops.statements import CHUNK

@@ -9,15 +9,15 @@ from functools import cache
 from typing import Any
 
 from dlvm.base.errors import UserError
+from dlvm.gen.gpu.device import Device
 from dlvm.gen.printed.languages import DIALECTS
 from dlvm.target import Target
 
-from .device import Device
 from .driver import Driver, check, driver
-from .opencl_backend import OpenCL
-from .opengl_backend import OpenGL
-from .pycuda_backend import Pycuda
-from .webgpu_backend import WebGPU
+from .opencl import OpenCL
+from .opengl import OpenGL
+from .pycuda import Pycuda
+from .webgpu import WebGPU
 
 INSIDE: ContextVar[Device | None] = ContextVar("device", default=None)
 BACKENDS = ("driver", "pycuda")

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from dlvm.base.errors import UserError
+from dlvm.gen.gpu.device import DeviceCode, Ready
 from dlvm.gen.printed.dialect import spelt
 from dlvm.ir import Array
 
-from .device import DeviceCode, Ready
 from .numbered import NumberedDevice
 
 INSTALL = "pip install 'dlvm-compiler[opencl]'"

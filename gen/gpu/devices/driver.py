@@ -18,10 +18,10 @@ from typing import Any
 
 from dlvm.base import system
 from dlvm.base.errors import UserError
+from dlvm.gen.gpu.device import DeviceCode, Ready
 from dlvm.ir import Array
 from dlvm.target import Target
 
-from .device import DeviceCode, Ready
 from .pool import Pool
 from .staging import Staging
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from dlvm.base.errors import UserError
+from dlvm.gen.gpu.device import DeviceCode, Ready
 from dlvm.ir import Array
 
-from .device import DeviceCode, Ready
 from .driver import CUDA, RESTART, DriverError
 
 INSTALL = "pip install 'dlvm-compiler[cuda]', which needs a C++ compiler and CUDA's headers"

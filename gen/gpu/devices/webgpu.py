@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 
 from dlvm.base.errors import UserError
+from dlvm.gen.gpu.device import DeviceCode, Ready
 from dlvm.gen.loops.status import WORDS
 from dlvm.gen.printed.dialect import spelt
 from dlvm.ir import Array
 
-from .device import DeviceCode, Ready
 from .numbered import APART, WITHOUT, WORD, TimedByHost, bound, word_of, words
 
 INSTALL = "pip install 'dlvm-compiler[webgpu]'"
