@@ -72,14 +72,14 @@ def test_a_script_that_ends_by_itself_is_not_started_again():
 
 @needs_mpi
 def test_a_rank_that_is_stopped_is_told_with_its_line_and_all_start_again(tmp_path: Path):
-    told = ["--ranks", "1:2", "--stuck", "0.5", "--logs", str(tmp_path)]
+    told = ["--ranks", "1:2", "--stuck", "2", "--logs", str(tmp_path)]
     done = launch(*told, "tests/mpi/launched.py", "stop")
     assert done.returncode == 0, done.stderr
     if cores() > 1:
         stands = line_in(LAUNCHED, "SIGSTOP")
         waits = line_in(LAUNCHED, "whole()\n")
         assert (
-            f"rank 1 stands still at launched.py:{stands}, stopped by a signal, for 0.5 s;"
+            f"rank 1 stands still at launched.py:{stands}, stopped by a signal, for 2 s;"
             f" rank 0 waits at launched.py:{waits}\n"
         ) in done.stderr
         assert "restart 1 of 3: 1 rank of launched.py" in done.stderr
