@@ -25,6 +25,7 @@ LOOPBACK_ONLY = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 whatever ``ray.init`` is told, and listens to the network."""
 PROXY, LAST = "HYDRA_LAUNCH: ", "HYDRA_LAUNCH_END"
 """What stands in front of the command of a proxy, and the line after the last of them."""
+INSTALL = "pip install 'dlvm-compiler[ray]'"
 PATIENCE = 60.0
 """Seconds within which the cluster has room for the ranks."""
 
@@ -46,7 +47,7 @@ class Cluster:
         except ImportError:
             raise UserError(
                 "expected the package ray for --ray, found none",
-                remedy="pip install ray",
+                remedy=INSTALL,
             ) from None
         here = {"include_dashboard": False} if self.local else {}
         self.ray.init(address=address or "local", log_to_driver=False, **here)

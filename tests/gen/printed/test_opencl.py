@@ -1,5 +1,7 @@
 """Programs on a device of OpenCL, such as PoCL: the bits of machine code of the CPU."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,6 @@ import dlvm
 from dlvm.base.errors import UserError
 from dlvm.gen.build import build
 from dlvm.gen.gpu.devices import opencl
-from dlvm.gen.gpu.devices.choosing import printed
 from dlvm.gen.gpu.executable import built
 from dlvm.ir import DTYPES, Builder, Function, Module, Param
 from dlvm.ops import Kernel
@@ -15,27 +16,22 @@ from dlvm.targets import named
 from tests.gen.math.test_instructions import all_of
 from tests.gen.values import numbers, same_bits
 
+from . import comparing
+from .comparing import device_or_skip
+
 rng = np.random.default_rng(0)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def device():
-    """The device, or no test at all, said loudly."""
-    try:
-        return printed("opencl", 0)
-    except UserError as error:
-        pytest.skip(f"nothing was run with OpenCL: {error}")
+    return device_or_skip("opencl")
 
 
 def f32(*shape):
     return rng.normal(size=shape).astype("f4")
 
 
-def assert_same(f, *arguments):
-    expected = dlvm.tree.leaves(dlvm.function(f)(*arguments))
-    found = dlvm.tree.leaves(dlvm.function(f, target="opencl")(*arguments))
-    for a, b in zip(found, expected, strict=True):
-        assert same_bits(np.asarray(a), np.asarray(b))
+assert_same = partial(comparing.assert_close, "opencl")
 
 
 @pytest.mark.parametrize("dtype", ["bool", "i8", "u16", "i64", "f16", "bf16", "f32", "f64"])

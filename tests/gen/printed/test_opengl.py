@@ -3,6 +3,7 @@
 import re
 import threading
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,7 +12,6 @@ import dlvm
 from dlvm.base.errors import UserError
 from dlvm.gen.build import build
 from dlvm.gen.gpu.devices import opengl
-from dlvm.gen.gpu.devices.choosing import printed
 from dlvm.gen.gpu.executable import built
 from dlvm.gen.printed.glsl import GLSL
 from dlvm.ir import DTYPES, Builder, Function, Module, Param
@@ -21,37 +21,24 @@ from dlvm.targets import named
 from tests.gen.math.test_instructions import all_of
 from tests.gen.values import numbers, same_bits
 
+from . import comparing
+from .comparing import device_or_skip
+
 rng = np.random.default_rng(0)
 WITHOUT_FMA = replace(Target.host(), fma=False)
 
 
 @pytest.fixture(scope="module")
 def device():
-    """The device, or no test with it, said loudly."""
-    try:
-        return printed("opengl", 0)
-    except UserError as error:
-        pytest.skip(f"nothing was run with OpenGL: {error}")
+    return device_or_skip("opengl")
 
 
 def f32(*shape):
     return rng.normal(size=shape).astype("f4")
 
 
-def on_device(f, *arguments):
-    return [*map(np.asarray, dlvm.tree.leaves(dlvm.function(f, target="opengl")(*arguments)))]
-
-
-def assert_close(f, *arguments, ulp=0):
-    """The results of the host, whose products and functions have other roundings by fma."""
-    expected = dlvm.tree.leaves(dlvm.function(f)(*arguments))
-    for a, b in zip(on_device(f, *arguments), expected, strict=True):
-        assert a.dtype == b.dtype and a.shape == b.shape
-        if ulp and a.dtype.kind == "f":
-            eps = np.finfo(a.dtype).eps / 2
-            assert np.allclose(a, b, rtol=ulp * eps, atol=ulp * eps / 4)
-        else:
-            assert same_bits(a, np.asarray(b))
+on_device = partial(comparing.on_device, "opengl")
+assert_close = partial(comparing.assert_close, "opengl")
 
 
 # -- text ------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Programs on a device of WebGPU, such as Mesa's llvmpipe: the bits of a CPU without fma."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,7 +10,6 @@ import dlvm
 from dlvm.base.errors import UserError
 from dlvm.gen.build import build
 from dlvm.gen.gpu.devices import webgpu
-from dlvm.gen.gpu.devices.choosing import printed
 from dlvm.gen.gpu.executable import built
 from dlvm.ir import DTYPES, Builder, Function, Module, Param
 from dlvm.ops import Digamma, Kernel, LGamma, Polygamma
@@ -18,6 +18,9 @@ from dlvm.targets import named
 from tests.gen.math.test_instructions import all_of
 from tests.gen.values import numbers, same_bits
 
+from . import comparing
+from .comparing import device_or_skip
+
 rng = np.random.default_rng(0)
 IN_F64 = (LGamma, Digamma, Polygamma)
 WITHOUT_FMA = replace(Target.host(), fma=False)
@@ -25,31 +28,15 @@ WITHOUT_FMA = replace(Target.host(), fma=False)
 
 @pytest.fixture(scope="module", autouse=True)
 def device():
-    """The device, or no test at all, said loudly."""
-    try:
-        return printed("webgpu", 0)
-    except UserError as error:
-        pytest.skip(f"nothing was run with WebGPU: {error}")
+    return device_or_skip("webgpu")
 
 
 def f32(*shape):
     return rng.normal(size=shape).astype("f4")
 
 
-def on_device(f, *arguments):
-    return [*map(np.asarray, dlvm.tree.leaves(dlvm.function(f, target="webgpu")(*arguments)))]
-
-
-def assert_close(f, *arguments, ulp=0):
-    """The results of the host, whose exponentials and products have other roundings by fma."""
-    expected = dlvm.tree.leaves(dlvm.function(f)(*arguments))
-    for a, b in zip(on_device(f, *arguments), expected, strict=True):
-        assert a.dtype == b.dtype and a.shape == b.shape
-        if ulp and a.dtype.kind == "f":
-            bounds = {"rtol": ulp * 2.0**-24, "atol": ulp * 2.0**-26, "equal_nan": True}
-            assert np.allclose(a, b, **bounds)
-        else:
-            assert same_bits(a, np.asarray(b))
+on_device = partial(comparing.on_device, "webgpu")
+assert_close = partial(comparing.assert_close, "webgpu")
 
 
 def assert_bits(found, expected):
