@@ -80,6 +80,15 @@ def test_constants_of_zero_forget_no_infinity_nan_or_sign(device):
         assert np.array_equal(np.isnan(a), np.isnan(b)), i
 
 
+@pytest.mark.parametrize("index", [2**32 + 1, -(2**32) + 2, 2**31])
+def test_an_index_of_more_than_32_bits_is_out_of_range(device, index):
+    x, at = np.arange(5, dtype="f4"), np.array([0, index])
+    clipped = dlvm.function(lambda x, i: dlvm.take(x, i, axis=0, mode="clip"), target=device)
+    assert np.asarray(clipped(x, at)).tolist() == [0, 4 if index > 0 else 0]
+    with pytest.raises(dlvm.errors.IndexOutOfRange, match=f"index {index} "):
+        dlvm.function(lambda x, i: x[i], target=device)(x, at)
+
+
 def test_what_is_wrong_or_not_in_the_table_is_told(device, monkeypatch):
     (first,) = fitting(OPS["neg"], F32, 1)
     name = f"neg f32 {first}"
