@@ -193,7 +193,7 @@ class Emitter:
         """An index as a number."""
         if self.offsets.vector is not None and self.offsets.varies(dim):
             return Val(self.offsets.each(dim), s.dtype, self.offsets.vector.lanes)
-        return Val(as_number(self.w, self.offsets.first(dim)), s.dtype)
+        return Val(self.offsets.number(dim), s.dtype)
 
     def inside(self, where: Sequence[Dim]) -> Val:
         """Whether all of these are >= 0."""

@@ -29,6 +29,7 @@ from dlvm.ir.sizes.dims import (
 )
 
 from .access import vector
+from .indices import as_number
 from .lanes import splat_text
 from .module import FunctionWriter, Lines, hidden
 
@@ -203,6 +204,28 @@ class Offsets:
         none = self.w.value(f"icmp eq {self.type} {b}, 0", into)
         return self.w.value(f"select i1 {none}, {self.type} 0, {self.type} {rest}", into)
 
+    # -- one value as a number -------------------------------------------------------------
+
+    def number(self, d: Dim) -> str:
+        """A value in lane 0 as a number of i64, which may be larger than any index."""
+        known = d if self.vector is None else self._at_start(d, self.vector)
+        if not isinstance(known, Expr) or self.type == "i64":
+            return self.index(known)
+        total = ""
+        for mono, k in known.terms:
+            term = str(k)
+            for atom, power in mono:
+                for _ in range(power):
+                    term = self.w.value(f"mul i64 {term}, {self._atom_as_number(atom)}")
+            total = self.w.value(f"add i64 {total}, {term}") if total else term
+        return total
+
+    def _atom_as_number(self, atom: Atom) -> str:
+        if isinstance(atom, str):
+            return as_number(self.w, self._atom(atom))
+        a, b = self.number(atom.lhs), self.number(atom.rhs)
+        return divided(self.w, atom, a, b, "i64", 1, None)
+
     # -- one value for each lane -----------------------------------------------------------
 
     def each(self, d: Dim) -> str:
@@ -315,13 +338,13 @@ class _Division:
     def __init__(self, w: FunctionWriter, type_: str, lanes: int, into: Lines | None) -> None:
         self.w, self.type, self.lanes, self.into = w, type_, lanes, into
         self.truth = vector("i1", lanes)
-        self.bits = int(w.text.index[1:])
+        self.bits = int(type_.rstrip(">").rpartition("i")[2])
 
     def do(self, op: str, a: str, b: str) -> str:
         return self.w.value(f"{op} {self.type} {a}, {b}", self.into)
 
     def constant(self, n: int) -> str:
-        return splat_text(self.w, self.w.text.index, str(n), self.lanes)
+        return splat_text(self.w, f"i{self.bits}", str(n), self.lanes)
 
     def select(self, condition: str, x: str, y: str) -> str:
         line = f"select {self.truth} {condition}, {self.type} {x}, {self.type} {y}"

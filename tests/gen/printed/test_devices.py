@@ -89,6 +89,21 @@ def test_an_index_of_more_than_32_bits_is_out_of_range(device, index):
         dlvm.function(lambda x, i: x[i], target=device)(x, at)
 
 
+def test_a_size_as_a_number_may_be_larger_than_any_index(device):
+    """A product of open sizes is no size of an array here."""
+
+    def sizes(x):
+        n = x.shape[0]
+        square = n * n
+        told = square, 3 * square * n + 7, square // 7, square % 1_000_003, (square - 5) // n
+        return dlvm.stack([dlvm.asarray(d) for d in told]) + dlvm.sum(x).astype("i64")
+
+    compiled = dlvm.function(sizes, target=device).compile(dlvm.spec("f32[N]"))
+    for n in (1, 3, 100_003):
+        found = np.asarray(compiled(np.zeros(n, "f4"))).tolist()
+        assert found == [n * n, 3 * n**3 + 7, n * n // 7, n * n % 1_000_003, (n * n - 5) // n]
+
+
 def test_what_is_wrong_or_not_in_the_table_is_told(device, monkeypatch):
     (first,) = fitting(OPS["neg"], F32, 1)
     name = f"neg f32 {first}"
