@@ -43,7 +43,7 @@ from dlvm.gen.text.access import vector
 from dlvm.gen.text.indices import as_index, as_number
 from dlvm.gen.text.lanes import Val, number, splat, stored_type
 from dlvm.gen.text.module import FunctionWriter, Lines, Listener, Text, hidden
-from dlvm.gen.text.sizes import Offsets, Vector
+from dlvm.gen.text.sizes import Offsets, Vector, number_of
 from dlvm.ir import BOOL, Dim
 from dlvm.ir.sizes.dims import at_least, symbol
 from dlvm.target import Target
@@ -193,7 +193,7 @@ class Emitter:
         """An index as a number."""
         if self.offsets.vector is not None and self.offsets.varies(dim):
             return Val(self.offsets.each(dim), s.dtype, self.offsets.vector.lanes)
-        return Val(self.offsets.number(dim), s.dtype)
+        return Val(number_of(self.offsets, dim), s.dtype)
 
     def inside(self, where: Sequence[Dim]) -> Val:
         """Whether all of these are >= 0."""

@@ -174,7 +174,7 @@ class Offsets:
         total = "" if k == 1 and mono else str(k)
         for atom, power in mono:
             for _ in range(power):
-                factor = self._atom(atom)
+                factor = self.atom(atom)
                 total = (
                     self.w.value(f"mul nsw {self.type} {total}, {factor}", into)
                     if total
@@ -182,7 +182,8 @@ class Offsets:
                 )
         return total
 
-    def _atom(self, atom: Atom) -> str:
+    def atom(self, atom: Atom) -> str:
+        """A symbol, or a function of sizes, as an index."""
         if isinstance(atom, str):
             return next(s.names[atom] for s in reversed(self.scopes) if atom in s.names)
         alone = Expr(((((atom, 1),), 1),))
@@ -203,28 +204,6 @@ class Offsets:
             return rest
         none = self.w.value(f"icmp eq {self.type} {b}, 0", into)
         return self.w.value(f"select i1 {none}, {self.type} 0, {self.type} {rest}", into)
-
-    # -- one value as a number -------------------------------------------------------------
-
-    def number(self, d: Dim) -> str:
-        """A value in lane 0 as a number of i64, which may be larger than any index."""
-        known = d if self.vector is None else self._at_start(d, self.vector)
-        if not isinstance(known, Expr) or self.type == "i64":
-            return self.index(known)
-        total = ""
-        for mono, k in known.terms:
-            term = str(k)
-            for atom, power in mono:
-                for _ in range(power):
-                    term = self.w.value(f"mul i64 {term}, {self._atom_as_number(atom)}")
-            total = self.w.value(f"add i64 {total}, {term}") if total else term
-        return total
-
-    def _atom_as_number(self, atom: Atom) -> str:
-        if isinstance(atom, str):
-            return as_number(self.w, self._atom(atom))
-        a, b = self.number(atom.lhs), self.number(atom.rhs)
-        return divided(self.w, atom, a, b, "i64", 1, None)
 
     # -- one value for each lane -----------------------------------------------------------
 
@@ -330,6 +309,28 @@ class Offsets:
             one = self.w.value(f"icmp sge {wide} {self.each(d)}, {zero}")
             found = one if found is None else self.w.value(f"and {truth} {found}, {one}")
         return found
+
+
+def number_of(offsets: Offsets, d: Dim) -> str:
+    """An index or a size as a number of i64, which may be larger than any index."""
+    w = offsets.w
+    if not isinstance(d, Expr) or offsets.type == "i64":
+        return offsets.first(d)
+    total = ""
+    for mono, k in d.terms:
+        term = str(k)
+        for atom, power in mono:
+            for _ in range(power):
+                term = w.value(f"mul i64 {term}, {_number_of_atom(offsets, atom)}")
+        total = w.value(f"add i64 {total}, {term}") if total else term
+    return total
+
+
+def _number_of_atom(offsets: Offsets, atom: Atom) -> str:
+    if isinstance(atom, str):
+        return as_number(offsets.w, offsets.atom(atom))
+    a, b = number_of(offsets, atom.lhs), number_of(offsets, atom.rhs)
+    return divided(offsets.w, atom, a, b, "i64", 1, None)
 
 
 class _Division:
