@@ -24,7 +24,7 @@ from dlvm.ir.sharding.pieces import part, piece_of, whole
 from dlvm.ir.sharding.ranks import World
 from dlvm.ir.unify import unify
 from dlvm.ops import Shard
-from dlvm.ops.flow import collectives
+from dlvm.ops.flow import collectives, ranked
 from dlvm.ops.flow.collectives import Collective
 from dlvm.opt.sharding.partition import partition
 from dlvm.opt.sharding.propagation import propagate_shardings, sharding_of
@@ -76,7 +76,10 @@ class Ranks:
             with np.errstate(all="ignore"), deep_enough():
                 return Interpreter(self.local).enter(self.local.main.name, [*given, *sizes])
 
-        with mock.patch.object(collectives, "part", spoilt):
+        with (
+            mock.patch.object(collectives, "part", spoilt),
+            mock.patch.object(ranked, "part", spoilt),
+        ):
             return World(self.mesh).run(work)
 
     def whole(self, arrays: Sequence[Array], want: Sequence[Array]) -> list[Array]:

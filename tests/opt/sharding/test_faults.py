@@ -14,7 +14,8 @@ from dlvm.base.errors import DlvmError
 from dlvm.ir import Array, Op
 from dlvm.ir.sharding.factors import Factors, all_of
 from dlvm.ops.arrays.indexing import Scatter
-from dlvm.ops.flow import collectives as ranked
+from dlvm.ops.flow import collectives
+from dlvm.ops.flow.ranked import MaskShard
 from dlvm.opt.sharding import moves, packing, partition
 
 from .programs import SHAPES, drawn
@@ -95,10 +96,10 @@ def rows_are_sorted_in_pieces(m: pytest.MonkeyPatch) -> None:
 
 @fault()
 def what_is_gathered_is_not_cut_to_its_size(m: pytest.MonkeyPatch) -> None:
-    def meet(op: ranked.AllGather, i: int, xs: Sequence[Array]) -> Sequence[Array]:
+    def meet(op: collectives.AllGather, i: int, xs: Sequence[Array]) -> Sequence[Array]:
         return [np.concatenate(xs, op.dims[i])] * len(xs)
 
-    m.setattr(ranked.AllGather, "meet", meet)
+    m.setattr(collectives.AllGather, "meet", meet)
 
 
 @fault(alone=ops.Reshape)
@@ -108,14 +109,14 @@ def reshaped_axes_are_cut_though_uneven(m: pytest.MonkeyPatch) -> None:
 
 @fault()
 def a_sum_is_cut_along_another_axis(m: pytest.MonkeyPatch) -> None:
-    own = ranked.ReduceScatter.meet
+    own = collectives.ReduceScatter.meet
 
     def meet(op: Any, i: int, xs: Sequence[Array]) -> Sequence[Array]:
         if xs[0].ndim == 2 and xs[0].shape[0] == xs[0].shape[1]:
             return [p.T for p in own(op, i, [x.T for x in xs])]
         return own(op, i, xs)[::-1]
 
-    m.setattr(ranked.ReduceScatter, "meet", meet)
+    m.setattr(collectives.ReduceScatter, "meet", meet)
 
 
 @fault()
@@ -125,13 +126,13 @@ def exchanges_along_different_axes_are_packed(m: pytest.MonkeyPatch) -> None:
 
 @fault()
 def packed_results_are_mixed(m: pytest.MonkeyPatch) -> None:
-    own = ranked.Collective.reference_of_ranks
+    own = collectives.Collective.reference_of_ranks
 
     def mixed(op: Any, pieces: Any) -> Any:
         alike = len({t for t in op.result_types}) == 1
         return [found[::-1] if alike else found for found in own(op, pieces)]
 
-    m.setattr(ranked.Collective, "reference_of_ranks", mixed)
+    m.setattr(collectives.Collective, "reference_of_ranks", mixed)
 
 
 @fault()
@@ -158,19 +159,19 @@ def what_is_folded_is_filled_with_zeros(m: pytest.MonkeyPatch) -> None:
 
 @fault()
 def all_to_all_gives_pieces_in_reverse(m: pytest.MonkeyPatch) -> None:
-    own = ranked.AllToAll.meet
-    m.setattr(ranked.AllToAll, "meet", lambda op, i, xs: own(op, i, xs)[::-1])
+    own = collectives.AllToAll.meet
+    m.setattr(collectives.AllToAll, "meet", lambda op, i, xs: own(op, i, xs)[::-1])
 
 
 @fault()
 def the_last_element_is_masked(m: pytest.MonkeyPatch) -> None:
-    def of_index(op: ranked.MaskShard, index: int, *operands: Array) -> Array:
+    def of_index(op: MaskShard, index: int, *operands: Array) -> Array:
         x, fill = operands
         local = x.shape[op.axis]
         keep = np.arange(local) + index * local + 1 < int(op.full)
         return np.where(keep.reshape([-1] + [1] * (x.ndim - 1 - op.axis)), x, fill)
 
-    m.setattr(ranked.MaskShard, "of_index", of_index)
+    m.setattr(MaskShard, "of_index", of_index)
 
 
 def seen_after(judge: Callable[[int], None]) -> int | None:
