@@ -35,6 +35,7 @@ from .rows import kept
 from .tilings import instructions_of, tiles_of
 from .transform import WHOLE, OfKernel, Transform, apply
 from .transforms.fuse import Fuse, nested
+from .transforms.gpu.apart import Apart
 from .transforms.gpu.bind import LANES as MOST_LANES
 from .transforms.gpu.bind import Bind
 from .transforms.gpu.block_tiles import BLOCK
@@ -86,8 +87,9 @@ class GpuPlanner:
 def prepared(kernel: LoopKernel, exchanges: bool = True) -> tuple[list[Transform], LoopKernel]:
     """Long folds and products in two stages, rows that are read once: the steps, and the loops."""
     done: list[Transform] = []
+    stages = (Parts, Stages, Apart)
     dealing = (_of_kernel(Deal),) if exchanges else ()
-    for rule in (_outward, _of_kernel(Parts), _of_kernel(Stages), kept, *dealing):
+    for rule in (_outward, *map(_of_kernel, stages), kept, *dealing):
         steps = [*rule(kernel)]
         kernel = apply(kernel, steps)
         done += steps

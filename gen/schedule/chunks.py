@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import TypeGuard
 
-from dlvm.gen.loops.statements import Body, Let, Load, Local, Loop, Statement, Store
+from dlvm.gen.loops.rewriting import Rewriting
+from dlvm.gen.loops.statements import (
+    Body,
+    Let,
+    Load,
+    Local,
+    Loop,
+    Memory,
+    Statement,
+    Store,
+    accesses,
+    dims,
+)
+from dlvm.ir.sizes.dims import symbols
 
 CHUNK = "%chunk"
 """What the names of loops over chunks begin with."""
@@ -42,13 +56,29 @@ def rows_of(body: Body) -> tuple[list[Statement], list[Loop], Body]:
     """Scalars, the loops over rows, and what is done for each; nothing where there is more."""
     chain: list[Loop] = []
     scalars: list[Statement] = []
+    written = {x.memory for x in accesses(body) if isinstance(x, Store)}
     while True:
         loops = [s for s in body if isinstance(s, Loop) and s.kind == "parallel"]
         rest = [s for s in body if s not in loops]
         if len(loops) != 1 or not all(isinstance(s, Let) for s in rest):
             return scalars, chain, body
-        if any(isinstance(s, Let) and isinstance(s.scalar, Load) for s in rest):
+        if any(_depends(s, written, chain) for s in rest):
             return scalars, chain, body
         scalars += rest
         chain.append(loops[0])
         body = loops[0].body
+
+
+def _depends(s: Statement, written: Collection[Memory], rows: Sequence[Loop]) -> bool:
+    """Whether a scalar is not the same before all of the loops."""
+    load = s.scalar if isinstance(s, Let) and isinstance(s.scalar, Load) else None
+    asked = {name for d in dims(s) for name in symbols(d)}
+    changed = load is not None and load.memory in written
+    return changed or any(loop.var in asked for loop in rows)
+
+
+def inside(chain: Sequence[Loop], inner: Body, suffix: str = "") -> Body:
+    """Statements inside of the loops over rows, with a suffix as a copy that has its own names."""
+    for s in reversed(chain):
+        inner = (replace(s, body=inner),)
+    return Rewriting({}, (), suffix).body(inner) if suffix else inner

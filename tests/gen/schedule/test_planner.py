@@ -131,7 +131,7 @@ def test_a_schedule_round_trips_as_text():
         ("schedule 1\nkernel @k\nkernel @k", "named twice"),
         (
             "schedule 1\nkernel @k\n  vectorise %i1",
-            "no transform 'vectorise'; there are ahead, bind",
+            "no transform 'vectorise'; there are ahead, apart, bind",
         ),
         ("schedule 1\nkernel @k\n  vectorize i1", "expected a name starting with %"),
         ("schedule 1\nkernel @k\n  vectorize %i1 wide=3", "takes strip, width, not wide"),

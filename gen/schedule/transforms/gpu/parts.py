@@ -28,6 +28,7 @@ from dlvm.gen.loops.statements import (
     Store,
     Word,
 )
+from dlvm.gen.schedule.chunks import inside
 from dlvm.gen.schedule.transform import OfKernel, register
 from dlvm.ir import Dim, TensorType
 from dlvm.ir.sizes.dims import maximum, product, symbol
@@ -109,7 +110,7 @@ class _Sharing:
         across = Loop(ALONG, cols, "parallel", (Let(found), store))
         body = (*fills, Loop(DOWN, rows, "serial", (across,)))
         inner = replace(p, x=x, y=y, k=piece(p.chunk, p.k, symbol(PART)), body=body)
-        return (Loop(PART, self.count, "parallel", self._inside((inner,))),)
+        return (Loop(PART, self.count, "parallel", inside(self.chain, (inner,))),)
 
     def totals(self) -> Body:
         """For each element its sums from first to last, and what sees their total."""
@@ -126,7 +127,7 @@ class _Sharing:
         sums: list[Statement] = [total, Let(none), Store(total, 0, none)]
         sums.append(Loop(AMONG, self.count, "serial", add))
         across = Loop(ALONG, p.n, "parallel", (*sums, *seen))
-        made = self._inside((Loop(DOWN, p.m, "parallel", (across,)),))
+        made = inside(self.chain, (Loop(DOWN, p.m, "parallel", (across,)),))
         return Rewriting({}, (), ".total").body(made)
 
     def _place(self, part: Dim, row: Dim, col: Dim) -> Dim:
@@ -146,9 +147,3 @@ class _Sharing:
         along_rows = (x is p.y) != x.transposed
         name = s.spot[0 if along_rows else 1]
         return replace(s, body=Rewriting({name: symbol(name) + start}).body(s.body))
-
-    def _inside(self, inner: Body) -> Body:
-        """Statements inside of the loops of the batch."""
-        for s in reversed(self.chain):
-            inner = (replace(s, body=inner),)
-        return inner

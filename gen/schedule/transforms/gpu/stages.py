@@ -25,7 +25,7 @@ from dlvm.gen.loops.statements import (
     accesses,
     statements,
 )
-from dlvm.gen.schedule.chunks import CHUNK, cut_chunk, is_chunks, rows_of
+from dlvm.gen.schedule.chunks import CHUNK, cut_chunk, inside, is_chunks, rows_of
 from dlvm.gen.schedule.transform import OfKernel, register
 from dlvm.ir import Dim, TensorType
 from dlvm.ir.sizes.dims import bounds, product, symbol, symbols
@@ -73,7 +73,7 @@ def staged(whole: Body) -> Body | None:
             work.chunk(s, is_last=s is chunks[-1])
         else:
             work.before.append(s)
-    last = _inside(chain, (Loop("%total", 1, "parallel", tuple(work.before)),), "")
+    last = inside(chain, (Loop("%total", 1, "parallel", tuple(work.before)),))
     return (*scalars, *work.stages, *last)
 
 
@@ -100,7 +100,7 @@ class _Stages:
         stores = [Store(b, place, x) for b, x in zip(parts, given, strict=True)]
         inner: Body = (*self.before, *head, *map(Let, given), *stores)
         if self.columns:
-            inner = _inside(self.chain, inner, "")
+            inner = inside(self.chain, inner)
         for part in _even(replace(s, kind="parallel", body=inner)):
             self._stage((part,), () if self.columns else self.chain)
         totals = self._totals(s, tail, dict(zip(given, parts, strict=True)))
@@ -178,7 +178,7 @@ class _Stages:
         return Buffer(name, TensorType(x.dtype, (self.rows * count,)), "scratch")
 
     def _stage(self, body: Body, chain: Sequence[Loop]) -> None:
-        self.stages += _inside(chain, body, f".s{len(self.stages)}")
+        self.stages += inside(chain, body, f".s{len(self.stages)}")
 
 
 def _writes(body: Body) -> bool:
@@ -224,10 +224,3 @@ def _number(chunk: Loop) -> str:
 
 def _declares(body: Sequence[Statement], array: Local) -> bool:
     return any(isinstance(s, Local) and s.name == array.name for s in body)
-
-
-def _inside(chain: Sequence[Loop], inner: Body, suffix: str) -> Body:
-    """Statements inside of the loops over rows, with names of their own."""
-    for s in reversed(chain):
-        inner = (replace(s, body=inner),)
-    return Rewriting({}, (), suffix).body(inner) if suffix else inner
