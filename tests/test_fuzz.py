@@ -53,8 +53,11 @@ import os, dlvm.gen.build
 dlvm.gen.build.plan = lambda program: os.kill(os.getpid(), 9)
 """
 SEEDS = {
+    "f64": (3, 5, 6, 7),
+    "f32": (2, 5, 7),
     "gradient": (1,),
     "halves": (0, 3),
+    "large": (2, 3, 5),
     "mixed": (3, 6),
     "staged": (0, 1, 2),
     "whole": (0, 2, 4, 6),

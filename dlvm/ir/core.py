@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, dataclass_transform
+from functools import cached_property
+from typing import Any, ClassVar, TypeAlias, dataclass_transform
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from .sharding.mesh import Sharding
 from .sizes.dims import Dim
 from .types import Array, DType, TensorType, contents
 
+Form: TypeAlias = tuple[tuple[Dim, ...], "np.dtype[Any]"]
 MAX_NESTING = 100  # levels of regions within regions; passes recurse into them
 
 
@@ -231,6 +233,11 @@ class Op(Value):
             self.results = tuple(Part(self, i, t) for i, t in enumerate(inferred))
         if (builder := _builder.get()) is not None:
             builder.append(self)
+
+    @cached_property
+    def forms(self) -> list[Form]:
+        """The shapes and NumPy types of the results, which the interpreter compares each time."""
+        return [(t.shape, t.dtype.numpy) for t in self.result_types]
 
     def __repr__(self) -> str:
         types = self.__dict__.get("result_types", ())

@@ -21,7 +21,7 @@ from dlvm.base.errors import CompilerError, IRError, OutOfMemory, ShapeError, To
 from dlvm.base.floating import standard_mode
 from dlvm.base.handlers import raised_by_handler
 
-from .core import Function, Op, Value, as_tuple
+from .core import Form, Function, Op, Value, as_tuple
 from .module import Module, hooks
 from .sizes.dims import evaluate
 from .taps import say
@@ -81,8 +81,11 @@ class Interpreter:
         env: dict[Value, Array] = dict(zip(fn.params, arrays, strict=True))
         step = self.step
         for op in fn.ops:
-            outputs = step(op, [env[v] for v in op.operands])
-            env.update(zip(op.results, outputs, strict=True))
+            found = step(op, [env[v] for v in op.operands])
+            if len(found) == 1:
+                env[op.results[0]] = found[0]
+            else:
+                env.update(zip(op.results, found, strict=True))
         return tuple(env[r] for r in fn.results)
 
     def enter(self, name: str, arrays: Sequence[Array]) -> tuple[Array, ...]:
@@ -110,8 +113,7 @@ class Interpreter:
             if raised_by_handler(error):
                 raise
             raise _wrong(op, f"the reference of {op.name} raised {error!r}") from error
-        types = op.result_types
-        if len(checked) != len(types) or not all(map(self.fits, checked, types)):
+        if [(x.shape, x.dtype) for x in checked] != (self._forms(op) if self.symbols else op.forms):
             wanted = ", ".join(map(str, op.result_types)) or "no result"
             told = ", ".join(f"{found.dtype}{list(found.shape)}" for found in checked)
             raise _wrong(
@@ -128,10 +130,9 @@ class Interpreter:
         )
         return OutOfMemory(f"{op.name}: no memory is left; its result takes {', '.join(sizes)}")
 
-    def fits(self, array: Array, t: TensorType) -> bool:
-        """Whether an array is of a type, whose symbols have the sizes of this run."""
-        shape = self.shape(t) if self.symbols else t.shape
-        return array.shape == shape and array.dtype == t.dtype.numpy
+    def _forms(self, op: Op) -> list[Form]:
+        """What the results look like, with the sizes of this run."""
+        return [(self.shape(t), form[1]) for t, form in zip(op.result_types, op.forms, strict=True)]
 
     def shape(self, t: TensorType) -> tuple[int, ...]:
         """The shape of a type, with the sizes of this run."""

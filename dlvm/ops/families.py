@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, TypeGuard, cast
 
 import numpy as np
@@ -96,11 +97,19 @@ class Elementwise(Op):
 
     def run(self, machine: Interpreter, *operands: Array) -> tuple[Any, ...]:
         """The reference on f32 where operands are half precision, rounded once."""
+        if not self._has_halves:
+            return as_tuple(self.reference(*operands))
         out = as_tuple(self.reference(*(wide(x) for x in operands)))
         types = self.result_types
         if len(out) != len(types):
             return out  # the interpreter says what was expected
         return tuple(narrowed(o, t.dtype) for o, t in zip(out, types, strict=True))
+
+    @cached_property
+    def _has_halves(self) -> bool:
+        """Whether an operand or a result is computed in another type than its own."""
+        types = (*(x.type for x in self.operands), *self.result_types)
+        return any(t.dtype.compute != t.dtype for t in types)
 
     def batched(self, size: Dim) -> dict[str, Any]:
         """No attribute speaks of axes."""

@@ -42,6 +42,7 @@ def in_tails(code: Compiled, arrays: tuple[Array, ...], size: int = 3) -> list[A
 CASES = [(dtype, name) for dtype in NUMBERS for name in TARGETS if dtype.is_float or name == "fma"]
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize(("dtype", "target"), CASES, ids=str)
 def test_special_values_are_what_the_reference_says(dtype: DType, target: str):
     op, arrays = all_of(dtype), inputs(dtype)

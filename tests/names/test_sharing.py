@@ -75,6 +75,7 @@ TRACED = [f for f in {f.name: f for f in FORMS}.values() if f.name not in ("from
 PARTS = len(TRACED) // 40 + 1  # neighbours are alike, and many large ones at a line are told
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_results_of_a_staged_function_are_its_own(part: int):
     forms = TRACED[part::PARTS]

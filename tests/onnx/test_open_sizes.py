@@ -24,6 +24,7 @@ def one_of(nodes: Any, shape: tuple[Any, ...], **weights: Any) -> OpenModel:
     return OpenModel(nodes, {"x": shape}, {"y": len(shape)}, [], weights, {}, 18, 1)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", sorted(MODELS))
 def test_a_model_with_open_sizes_needs_few_programs(name: str):
     case = MODELS[name]()

@@ -28,6 +28,7 @@ from tests.gen.values import same_bits
 from .changed import COLUMNS, ROWS, SUM, TURNED, changes_no_bit, first, plain
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("text", [ROWS, COLUMNS, TURNED], ids=["rows", "columns", "turned"])
 @pytest.mark.parametrize("count", [1, 2, 3, 8])
 @pytest.mark.parametrize("sizes", [(0, 2, 3), (1, 1, 1), (5, 7, 3), (9, 40, 2)], ids=str)
