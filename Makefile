@@ -20,7 +20,7 @@
 #   make mutants  laws with one mistake each: do their proofs notice? (SECONDS=600 SEED=1)
 #   make algebra  2,000 random programs of linear algebra, optimised and not (PROGRAMS=... SEED=0)
 #   make aot     written functions under every processor: bits, sizes, times (installs qemu and compilers)
-#   make silicon  pack 67 programs for a GPU into out/silicon.pyz, which runs them with Python, NumPy and
+#   make silicon  pack 71 programs for a GPU into out/silicon.pyz, which runs them with Python, NumPy and
 #                a driver alone, and run it here (SILICON=--pack not; --dry on a stand-in for the driver)
 #   make mpi     ranks by MPICH, Intel MPI and Open MPI, each in an environment of its own (MPI="mpich intel")
 #   make leaks   100,000 calls of every kind, after which memory must not have grown

@@ -111,6 +111,14 @@ LARGE = {
     "layer norm 8192x8192": Large(
         layer_norm, ((8192, 8192), (8192,), (8192,)), ((3, 90), (90,), (90,))
     ),
+    "over its norm 2^24": Large(lambda x: x / dlvm.sqrt((x * x).sum()), ((1 << 24,),), ((9000,),)),
+    "softmax 4x1048576": Large(softmax, ((4, 1 << 20),), ((2, 9000),)),
+    "softmax of columns 4096x4096": Large(
+        lambda x: dlvm.nn.softmax(x, axis=0), ((4096, 4096),), ((70, 50),)
+    ),
+    "columns centred 100000x10": Large(
+        lambda x: (x - x.mean(axis=0)) / x.std(axis=0), ((100000, 10),), ((300, 5),)
+    ),
     "matrix times vector 8192": Large(matmul, ((8192, 8192), (8192,)), ((33, 40), (40,))),
     "product f16 4096": product("f16", 4096, 4096, 4096),
     "product bf16 4096": product("bf16", 4096, 4096, 4096),

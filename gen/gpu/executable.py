@@ -84,7 +84,8 @@ class DeviceExecutable:
         elif kept.shared is not None:
             DeviceActivation(layout, kept.shared, addresses).steps()
         elif not self.fails:
-            shared = Shared(device, self.code, kept.addresses, kept.status.address, False)
+            on = self.code, kept.addresses, kept.status.address
+            shared = Shared(device, *on, False, loops=kept.loops)
             DeviceActivation(layout, shared, addresses).run()
         else:
             self._watched(layout, device, kept, addresses)
@@ -123,7 +124,8 @@ class DeviceExecutable:
     ) -> None:
         """A run whose status is read at its end; an error if it says one."""
         status = kept.clear.pop() if kept.clear else _status(device)
-        shared = Shared(device, self.code, kept.addresses, status.address, True, kept.graphs)
+        on = self.code, kept.addresses, status.address
+        shared = Shared(device, *on, True, kept.graphs, kept.loops)
         DeviceActivation(layout, shared, addresses).run()
         if not shared.words[0]:
             device.read(status.address, shared.words)
@@ -169,13 +171,14 @@ class DeviceExecutable:
         for block, array in zip(blocks, arrays, strict=True):
             device.write(block.address, array)
         addresses = tuple(b.address for b in blocks)
-        status, graphs, shared = Block(device, STATUS.nbytes), None, None
-        if is_straight(self.program):
-            if isinstance(device, Captures):
-                graphs = Graphs(device, ", ".join(f"@{name}" for name in [*self.code.kernels][:4]))
-            if not self.fails:
-                shared = Shared(device, self.code, addresses, status.address, False, graphs)
-        return self.kept.setdefault(device, Kept(blocks, addresses, status, graphs, shared))
+        status, graphs, loops, shared = Block(device, STATUS.nbytes), None, None, None
+        straight = is_straight(self.program.walk())
+        if isinstance(device, Captures):
+            found = Graphs(device, ", ".join(f"@{name}" for name in [*self.code.kernels][:4]))
+            graphs, loops = (found, None) if straight else (None, found)
+        if straight and not self.fails:
+            shared = Shared(device, self.code, addresses, status.address, False, graphs)
+        return self.kept.setdefault(device, Kept(blocks, addresses, status, graphs, loops, shared))
 
 
 @dataclass(frozen=True)
@@ -190,6 +193,7 @@ class Kept:
     addresses: tuple[int, ...]
     status: Block
     graphs: Graphs | None = None
+    loops: Graphs | None = None
     shared: Shared | None = None
     clear: list[Block] = field(default_factory=list[Block])
 

@@ -8,14 +8,14 @@ of the call.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from dlvm.gen.loops.status import WORDS
-from dlvm.gen.program.steps import Launch, Storage, View
+from dlvm.gen.program.steps import For, Launch, Storage, View
 from dlvm.gen.program.walking import Ended, uninitialised, walk
 from dlvm.ir import Array
 from dlvm.ir.sizes.dims import Dim, evaluate
@@ -42,6 +42,8 @@ class Shared:
     fails: bool = True
     graphs: Graphs | None = None
     """Where calls are captured: those that nothing decides which the device computes."""
+    loops: Graphs | None = None
+    """Where such loops of other calls are."""
     cells: list[tuple[int, list[Block]]] = field(default_factory=list[tuple[int, list[Block]]])
     words: Array = field(default_factory=lambda: np.zeros(WORDS, np.int64))
 
@@ -71,7 +73,7 @@ class DeviceActivation:
         self.program = self.layout.program
         self.sizes = dict(self.layout.sizes)
         self.words, self.cells = self.shared.words, self.shared.cells
-        self.launches = 0
+        self.launches, self.captures = 0, False
 
     def run(self) -> None:
         """All steps; what fails is in the status."""
@@ -105,6 +107,25 @@ class DeviceActivation:
         self.launches = 0
         walk(self.program.steps, self)
         return self.launches
+
+    def loop(self, step: For, trips: Callable[[], None]) -> None:
+        """Run a loop by one launch if it recurs, and nothing inside waits for the device."""
+        loops = self.shared.loops
+        if loops is None or self.captures or not loops.takes(step):
+            trips()
+            return
+
+        def ask() -> int:
+            before, self.captures = self.launches, True
+            try:
+                trips()
+            finally:
+                self.captures = False
+            return self.launches - before
+
+        around = [(n, size) for n, size in self.sizes.items() if n != step.variable]
+        addresses = self.bases[0], self.shared.status, *self.given
+        loops.run(self.layout, (id(step), *addresses, *around), ask)
 
     def size(self, dim: Dim) -> int:
         """The number that a size has now."""

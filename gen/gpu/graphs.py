@@ -8,16 +8,16 @@ by one.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from dlvm.gen.program.steps import Copy, For, Launch, Program
+from dlvm.gen.program.steps import Copy, For, Launch, Step, walk
 
 from .devices.driver import DriverError
 from .layout import Layout
 
-LEAST, MOST_LAUNCHES = 2, 4096
+LEAST, MOST_LAUNCHES = 2, 8192
 """Launches of a call that is captured: for one a graph saves nothing, and thousands take memory."""
 KEPT = 16
 """Sets of addresses of a program that are remembered."""
@@ -33,9 +33,9 @@ class Captures(Protocol):
         ...
 
 
-def is_straight(program: Program) -> bool:
-    """Whether nothing that the device computes decides what a call asks of it."""
-    return all(isinstance(step, Launch | Copy | For) for step in program.walk())
+def is_straight(steps: Iterable[Step]) -> bool:
+    """Whether nothing that the device computes decides what steps ask of it."""
+    return all(isinstance(step, Launch | Copy | For) for step in steps)
 
 
 @dataclass(slots=True)
@@ -47,16 +47,26 @@ class Seen:
 
 
 class Graphs:
-    """The calls of a straight program on a device, by the addresses of their memory."""
+    """Calls of a straight program on a device, or of straight loops, by what they depend on.
+
+    These are the addresses of their memory, and of a loop itself and the sizes around it.
+    """
 
     def __init__(self, device: Captures, about: str) -> None:
         self.device, self.about = device, about
-        self._seen: dict[tuple[int, ...], Seen] = {}
+        self._seen: dict[tuple[Hashable, ...], Seen] = {}
+        self._straight: dict[int, bool] = {}
         self._off = False
 
-    def run(self, layout: Layout, addresses: tuple[int, ...], ask: Callable[[], int]) -> None:
-        """A call whose memory has these addresses; ``ask`` gives the number of its launches."""
-        key = id(layout), *addresses
+    def takes(self, loop: For) -> bool:
+        """Whether nothing inside a loop of the program waits for the device."""
+        if id(loop) not in self._straight:
+            self._straight[id(loop)] = is_straight(walk(loop.body))
+        return self._straight[id(loop)]
+
+    def run(self, layout: Layout, on: Sequence[Hashable], ask: Callable[[], int]) -> None:
+        """What depends on all this; ``ask`` gives the number of its launches."""
+        key = id(layout), *on
         seen = self._seen.get(key)
         if seen is not None:
             launch = seen.launch or self._captured(seen, ask)

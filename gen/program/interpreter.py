@@ -21,7 +21,7 @@ from dlvm.ir import Array
 from dlvm.ir.sizes.dims import Dim, evaluate
 
 from .memory import Arena, plan
-from .steps import Given, Launch, Program, Storage, View
+from .steps import For, Given, Launch, Program, Storage, View
 from .walking import Ended, held_as, uninitialised, walk
 
 GARBAGE = 0xA5
@@ -109,6 +109,10 @@ class Machine:
         """Copy one view into another."""
         self.array(target)[...] = self.array(source)
         self.copied += self.size(target.type.size)
+
+    def loop(self, step: For, trips: Callable[[], None]) -> None:
+        """Run a loop trip by trip."""
+        trips()
 
     def holds(self, condition: View) -> bool:
         """What a condition is."""

@@ -7,7 +7,8 @@ launched, an ``Activation`` says: that of ``interpreter`` holds arrays of NumPy,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -91,6 +92,10 @@ class Activation(Protocol[Held]):
     def say(self, line: Line, /) -> None:
         """Print a line."""
 
+    def loop(self, step: For, trips: Callable[[], None]) -> None:
+        """Run a loop, all of whose trips are run by ``trips``."""
+        trips()
+
 
 def walk(steps: Sequence[Step], on: Activation[Any]) -> None:
     """Run steps in order; ``Ended`` if the call is over before the last one."""
@@ -107,11 +112,8 @@ def walk(steps: Sequence[Step], on: Activation[Any]) -> None:
                 while on.holds(condition):
                     walk(body, on)
                     walk(before, on)
-            case For(variable=variable, body=body, reverse=reverse):
-                trips = range(evaluate(step.length, on.sizes))
-                for i in reversed(trips) if reverse else trips:
-                    on.sizes[variable] = i
-                    walk(body, on)
+            case For():
+                on.loop(step, partial(_trips, step, on))
             case Push():
                 _push(step, on)
             case Pop():
@@ -130,6 +132,13 @@ def walk(steps: Sequence[Step], on: Activation[Any]) -> None:
                 _show(step, on)
             case Tick():
                 pass
+
+
+def _trips(step: For, on: Activation[Any]) -> None:
+    trips = range(evaluate(step.length, on.sizes))
+    for i in reversed(trips) if step.reverse else trips:
+        on.sizes[step.variable] = i
+        walk(step.body, on)
 
 
 def uninitialised(view: View, sizes: Mapping[str, int]) -> Array:

@@ -151,18 +151,21 @@ def _counted(key: Value, place: DType) -> Value:
     own, other = _pairs(_along(Iota(COUNTED, place), shape))
     before = Or(Less(others, ours), And(Equal(others, ours), Less(other, own)))
     axis = len(shape)
-    ahead = Sum(Cast(before, place), (axis,))
+    ahead = Sum(Cast(before, place), (axis - 1,))
     _, theirs = _pairs(ahead)
-    from_ = Sum(Select(Equal(theirs, own), other, splat(0, own.type)), (axis,))
+    from_ = Sum(Select(Equal(theirs, own), other, splat(0, own.type)), (axis - 1,))
     starts = Iota(runs, place) * Broadcast(splat(COUNTED, TensorType(place)), (runs,), ())
     source = Reshape(from_ + Broadcast(starts, shape, (axis - 2,)), flat)
     return Slice(source, (0,) * len(flat), key.type.shape, (1,) * len(flat))
 
 
 def _pairs(x: Value) -> tuple[Value, Value]:
-    """Each element beside all of its row: itself, and the other one."""
+    """Each element below all of its row: itself, and the other one.
+
+    Neighbouring lanes then have neighbouring elements, and read the same other one.
+    """
     shape = (*x.type.shape, x.type.shape[-1])
-    *rows, own, other = range(len(shape))
+    *rows, other, own = range(len(shape))
     return Broadcast(x, shape, (*rows, own)), Broadcast(x, shape, (*rows, other))
 
 

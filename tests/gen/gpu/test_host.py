@@ -132,6 +132,42 @@ def test_a_driver_without_graphs_launches_one_by_one(caplog):
     assert len(caplog.records) == 1 and "not captured" in caplog.text
 
 
+def swept(x, y):
+    """Loops that are counted inside of one that is not."""
+
+    def sweep(val):
+        i, x, y = val
+        x = dlvm.fori_loop(0, 3, lambda k, x: dlvm.sin(x) * y[k], x)
+        y = dlvm.fori_loop(0, i + 1, lambda k, y: y + np.float32(0.25), y)
+        return i + 1, x, y
+
+    return dlvm.while_loop(lambda val: val[2].sum() < 60, sweep, (0, x, y))
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_counted_loop_inside_another_is_one_launch_when_it_recurs(fails):
+    def f(x, y, i):
+        found = swept(x, y)
+        return (*found, x[i]) if fails else found
+
+    stand_in, g = StandIn(), dlvm.function(f, target="cuda:sm_90")
+    x, y, i = f32(6), f32(6), np.array([1, 2])
+    stand_in.learn(g.compile(x, y, i))
+    with using(Driver(stand_in)):
+        there = on_device(stand_in, x, y, i)
+        for _ in range(2):
+            assert_same_bits(g(*there), machine_code(f, x, y, i))
+        assert stand_in.count("cuGraphLaunch") > 4
+        stand_in.calls.clear()
+        more = on_device(stand_in, 3 * x, y - 1, i)
+        assert_same_bits(g(*more), machine_code(f, 3 * x, y - 1, i))
+        assert_same_bits(g(*there), machine_code(f, x, y, i))
+        if fails:
+            with pytest.raises(dlvm.IndexOutOfRange):
+                np.asarray(g(*there[:2], i + 9)[0])
+            assert_same_bits(g(*there), machine_code(f, x, y, i))
+
+
 def test_what_the_device_decides_is_not_captured():
     f, arguments = KINDS["loop"]
     stand_in, g = StandIn(), dlvm.function(f, target="cuda:sm_90")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,6 +61,9 @@ class Words:
 
     def copy(self, source: View, target: View) -> None:
         self.asked.append(f"copy {self.sizes.get('i', '')}".strip())
+
+    def loop(self, step: For, trips: Callable[[], None]) -> None:
+        trips()
 
     def holds(self, condition: View) -> bool:
         self.asked.append("holds")
