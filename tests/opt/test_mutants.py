@@ -19,7 +19,6 @@ SOME = 40
 """Mutants of which a run of the suite looks at a third; ``make mutants`` looks at all."""
 
 
-@pytest.mark.drawn(3)
 @pytest.mark.parametrize("rule", list(rules()), ids=lambda r: r.name)
 def test_a_law_holds_wherever_it_applies(rule: Rule, in_depth: bool):
     """Every law near to its examples, and a third of them in batches too."""
