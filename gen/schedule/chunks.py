@@ -14,6 +14,7 @@ from dlvm.gen.loops.statements import (
     Local,
     Loop,
     Memory,
+    Search,
     Statement,
     Store,
     accesses,
@@ -71,9 +72,9 @@ def rows_of(body: Body) -> tuple[list[Statement], list[Loop], Body]:
 
 def _depends(s: Statement, written: Collection[Memory], rows: Sequence[Loop]) -> bool:
     """Whether a scalar is not the same before all of the loops."""
-    load = s.scalar if isinstance(s, Let) and isinstance(s.scalar, Load) else None
+    read = s.scalar if isinstance(s, Let) and isinstance(s.scalar, Load | Search) else None
     asked = {name for d in dims(s) for name in symbols(d)}
-    changed = load is not None and load.memory in written
+    changed = read is not None and read.memory in written
     return changed or any(loop.var in asked for loop in rows)
 
 

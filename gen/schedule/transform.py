@@ -69,6 +69,7 @@ class Transform(ABC):
 class OfKernel(Transform):
     """A step of a whole kernel, which is possible or not as its loops are."""
 
+    alone: ClassVar[bool] = True
     impossible: ClassVar[str]
     """What is said where it is not."""
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import dlvm
+from dlvm.base.errors import UserError
 from dlvm.gen.schedule.transforms.gpu import apart
 
 from .test_long_rows import FOLDS, TWO_AXES, loss_of
@@ -51,6 +52,46 @@ def always(monkeypatch):
     """Rows of any length are written by other blocks than those that fold them."""
     for name in ("LONG", "SHORT", "FEWEST"):
         monkeypatch.setattr(apart, name, 0)
+
+
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("name", sorted(COLUMNS.keys() - {"of all", "two updates"}))
+def test_columns_are_apart(name):
+    """Otherwise the tests of bits would say nothing; a sum of everything is one chunk here."""
+    assert "apart" in compiled(COLUMNS[name], "f32[33,4]").text("schedule")
+
+
+@pytest.mark.usefixtures("always")
+def test_arrays_without_elements():
+    for shape in ((0, 3), (3, 0), (0, 0)):
+        x = of("f4", *shape)
+        for name in ("centred", "sums as well", "of all"):
+            assert_same_bits(emulated(COLUMNS[name], x), machine_code(COLUMNS[name], x))
+
+
+@pytest.mark.usefixtures("always")
+def test_an_index_that_data_gives():
+    def f(x, i):
+        return (x - x.sum(axis=0)) * x[i] + x[:, i].mean() * i
+
+    x = of("f4", 9, 5)
+    for i in (0, 4, -2):
+        given = x, np.array(i)
+        assert_same_bits(emulated(f, *given), machine_code(f, *given))
+
+
+@pytest.mark.usefixtures("always")
+def test_the_schedule_can_be_read_back():
+    f, x = dlvm.function(COLUMNS["softmax"], target="cuda:sm_90"), dlvm.spec("f32[33,4]")
+    made = f.compile(x)
+    again = f.compile(x, schedule=made.text("schedule"))
+    assert again.text("loops") == made.text("loops")
+
+
+def test_a_kernel_that_folds_nothing_is_refused():
+    with pytest.raises(UserError, match="none of its rows folds, and then writes many elements"):
+        text = "schedule 1\nkernel @k0\n  apart %kernel\n"
+        dlvm.function(lambda x: x + 1, target="cuda").compile(of("f4", 4), schedule=text)
 
 
 def of(dtype, *shape):

@@ -98,8 +98,8 @@ class _Row:
         used = {x for w in self.writes for s in statements((w,)) for x in scalars(s)}
         sizes = tuple(s.extent for s in self.chain)
         at = flatten([symbol(s.var) for s in self.chain], sizes)
-        again = [Let(x) for x in made if x in used and isinstance(x, Number | Size)]
-        given = [x for x in made if x in used and not isinstance(x, Number | Size)]
+        again = [Let(x) for x in made if x in used and self._is_anywhere(x)]
+        given = [x for x in made if x in used and not self._is_anywhere(x)]
         kept = [
             Buffer(f"apart{next(numbers)}", TensorType(x.dtype, (product(sizes),)), "scratch")
             for x in given
@@ -134,14 +134,19 @@ class _Row:
         touched = [x for w in self.writes for x in accesses((w,))]
         apart = moved.isdisjoint(x.memory for x in touched)
         own = all(isinstance(x.memory, Buffer) for x in touched)
-        named = {s.name for s in self.folds if isinstance(s, Bind | Define)}
         asked = {n for s in inner for d in dims(s) for n in symbols(d)}
-        even = all(
-            not {s.var for s in self.chain} & {*symbols(t.extent)}
-            for t in inner
-            if isinstance(t, Loop)
-        )
-        return plain and whole and apart and own and even and named.isdisjoint(asked)
+        rows = {s.var for s in self.chain}
+        even = all(rows.isdisjoint(symbols(s.extent)) for s in inner if isinstance(s, Loop))
+        return plain and whole and apart and own and even and self._named().isdisjoint(asked)
+
+    def _is_anywhere(self, x: Scalar) -> bool:
+        """Whether a scalar is known without the folds: a number, or a size of rows alone."""
+        plain = isinstance(x, Size) and self._named().isdisjoint(symbols(x.dim))
+        return plain or isinstance(x, Number)
+
+    def _named(self) -> set[str]:
+        """The indices that are named where rows are folded."""
+        return {s.name for s in self.folds if isinstance(s, Bind | Define)}
 
     def _many(self, loop: Loop) -> bool:
         """Whether there are so many elements that they are worth a launch of their own."""
