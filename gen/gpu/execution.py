@@ -43,7 +43,7 @@ class Shared:
     graphs: Graphs | None = None
     """Where calls are captured: those that nothing decides which the device computes."""
     loops: Graphs | None = None
-    """Where such loops of other calls are."""
+    """Where counted loops of other calls are captured, if nothing inside waits for the device."""
     cells: list[tuple[int, list[Block]]] = field(default_factory=list[tuple[int, list[Block]]])
     words: Array = field(default_factory=lambda: np.zeros(WORDS, np.int64))
 
@@ -73,7 +73,8 @@ class DeviceActivation:
         self.program = self.layout.program
         self.sizes = dict(self.layout.sizes)
         self.words, self.cells = self.shared.words, self.shared.cells
-        self.launches, self.captures = 0, False
+        self.launches = 0
+        self.inside = False  # of a loop that is asked for as a whole
 
     def run(self) -> None:
         """All steps; what fails is in the status."""
@@ -111,16 +112,16 @@ class DeviceActivation:
     def loop(self, step: For, trips: Callable[[], None]) -> None:
         """Run a loop by one launch if it recurs, and nothing inside waits for the device."""
         loops = self.shared.loops
-        if loops is None or self.captures or not loops.takes(step):
+        if loops is None or self.inside or not loops.takes(step):
             trips()
             return
 
         def ask() -> int:
-            before, self.captures = self.launches, True
+            before, self.inside = self.launches, True
             try:
                 trips()
             finally:
-                self.captures = False
+                self.inside = False
             return self.launches - before
 
         around = [(n, size) for n, size in self.sizes.items() if n != step.variable]
